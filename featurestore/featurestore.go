@@ -11,7 +11,7 @@
 // The stores lie below: packed reads the output of `diskgnn pack`, memory holds all rows, rows, ginex,
 // gnndrive and hyperion read them one by one, agnes in blocks for many batches at once, gids reads and
 // holds pages of them, marius reads whole partitions, mmap maps them and lets the kernel read their
-// pages. Stores of rows alone take the graphs from a Source: package sampled reads them, package live
+// pages. Stores of rows alone take the graphs from a Source: package presampled reads them, package onthefly
 // draws them while training. A policy that looks ahead sees the input nodes of the coming batches in a
 // Window. A Design describes a store by its name, and package featurestore/all lists the designs.
 // Package featurestore/storetest holds each store to a plain gather from the dataset. No store changes a

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/onthefly"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -21,8 +21,8 @@ import (
 // run: when a batch outgrows the memory of one attempt, the next begins from the latest step. See
 // process.attempts.
 type drawing struct {
-	source *live.Source // nil: not open, or batches were drawn before
-	grown  *live.Outgrown
+	source *onthefly.Source // nil: not open, or batches were drawn before
+	grown  *onthefly.Outgrown
 	state  string // of the run, as the first attempt found it: later attempts resume their own work
 }
 
@@ -40,7 +40,7 @@ func (o *Options) topology() topology.Choice {
 
 // open returns the source that the options describe, opened once and grown where a batch demands
 // it. first is the number of epochs that the run was begun with, 0 for a new run.
-func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, rep progress.Reporter) (_ *live.Source, err error) {
+func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, rep progress.Reporter) (_ *onthefly.Source, err error) {
 	if d.source != nil {
 		err := d.source.Grow(ctx, d.grown.Ref)
 		return d.source, err
@@ -49,7 +49,7 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, 
 	if err != nil {
 		return nil, err
 	}
-	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
+	d.source, err = onthefly.Open(ctx, fsys, onthefly.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
 		FirstEpochs: first, Topology: o.topology(), Choose: o.store().HoldsLists, IO: stacks.Beside(o.IO)}, rep)
 	return d.source, err
 }
@@ -80,7 +80,7 @@ func (d *drawing) facts() *decide.Drawing {
 // source is then made anew.
 func (d *drawing) again(err error) bool {
 	var ok bool
-	if d.grown, ok = errors.AsType[*live.Outgrown](err); ok {
+	if d.grown, ok = errors.AsType[*onthefly.Outgrown](err); ok {
 		debug.FreeOSMemory() // the next attempt begins without this one's memory
 	}
 	return ok

@@ -35,7 +35,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/phased"
+	"diskgnn/featurestore/internal/phases"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
@@ -63,10 +63,10 @@ func Design() featurestore.Design {
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return phased.New(Design(), s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
+	return phases.New(Design(), s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
 }
 
-// design implements phased.Design. A unit is a row.
+// design implements phases.Design. A unit is a row.
 type design struct {
 	source  featurestore.Source
 	data    *dataset.Dataset
@@ -90,7 +90,7 @@ func (d *design) blocks(rows int64) int64 {
 func (d *design) Count(l *featurestore.Layout, rows int64) {
 	blocks := d.blocks(rows)
 	l.TableBytes += 4 * ((d.size() + blockBytes - 1) / blockBytes)
-	l.RAMBytes += d.rowsBytes(rows) + blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes) + phased.FreshBytes(rows)
+	l.RAMBytes += d.rowsBytes(rows) + blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes) + phases.FreshBytes(rows)
 	l.Ahead, l.WindowBytes = windowAhead, d.source.WindowBytes(windowAhead)
 	l.Note = fmt.Sprintf("hyperbatches of up to %s and %s; reads up to %s of %s at a time",
 		units.Of(min(d.longest, d.facts.BatchesPerEpoch), "batch"), units.Of(rows, "row"), units.Of(blocks, "block"), budget.FormatBytes(blockBytes))

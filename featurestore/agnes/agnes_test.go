@@ -11,7 +11,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/all"
-	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/presampled"
 	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
@@ -46,7 +46,7 @@ func find(t testing.TB, w *storetest.World, more, longest int) featurestore.Cand
 		}
 		return cached{c, more}
 	}
-	s, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	s, err := presampled.Find(storetest.Disk, w.Dataset, w.Samples)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/phased"
+	"diskgnn/featurestore/internal/phases"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -16,7 +16,7 @@ import (
 )
 
 // hyperbatches are the rows of one hyperbatch, and the record of the next. They implement
-// phased.Residents: the frame of a row is the place of its node in the hyperbatch's node set.
+// phases.Residents: the frame of a row is the place of its node in the hyperbatch's node set.
 type hyperbatches struct {
 	*design
 	most   int // rows
@@ -26,7 +26,7 @@ type hyperbatches struct {
 	window featurestore.Window
 
 	rows   *device.Host
-	fresh  phased.Fresh
+	fresh  phases.Fresh
 	blocks *device.Host // the buffer
 	flight []flight     // of each of its blocks
 
@@ -225,7 +225,7 @@ func (h *hyperbatches) ahead(ctx context.Context, all bool, counts *featurestore
 	return h.record(ctx, counts)
 }
 
-// Find implements phased.Residents.
+// Find implements phases.Residents.
 func (h *hyperbatches) Find(nodes []uint32) (first int, err error) {
 	for i, v := range nodes {
 		if !h.now.has(v) {
@@ -310,8 +310,8 @@ func (h *hyperbatches) finish(ctx context.Context, k int) error {
 	return nil
 }
 
-func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, rows int64) (phased.Residents, error) {
-	h := &hyperbatches{design: d, most: int(rows), stack: stack, fresh: phased.NewFresh(rows)}
+func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, rows int64) (phases.Residents, error) {
+	h := &hyperbatches{design: d, most: int(rows), stack: stack, fresh: phases.NewFresh(rows)}
 	h.now.nodeSet, h.next.nodeSet = newNodeSet(d.facts.Nodes), newNodeSet(d.facts.Nodes)
 	if err := h.open(loaders); err != nil {
 		return nil, errors.Join(err, h.Close())

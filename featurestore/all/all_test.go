@@ -9,7 +9,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
-	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/onthefly"
 	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/fault"
@@ -105,7 +105,7 @@ func TestFind(t *testing.T) {
 	if err != nil || c.Name() != "memory" || reason != "memory: "+w.Samples {
 		t.Errorf("%v, %q, %v", c, reason, err)
 	}
-	source, err := live.Open(t.Context(), storetest.Disk, live.Options{Dataset: w.Dataset, Params: mbfile.Params{BatchSize: 16, Fanout: []int{3, 4}, EvalFanout: []int{3, 4}, Epochs: 2, TrainRatio: 1, Order: "random"},
+	source, err := onthefly.Open(t.Context(), storetest.Disk, onthefly.Options{Dataset: w.Dataset, Params: mbfile.Params{BatchSize: 16, Fanout: []int{3, 4}, EvalFanout: []int{3, 4}, Epochs: 2, TrainRatio: 1, Order: "random"},
 		DryEpochs: 1, Workers: 1, Memory: 1 << 30}, progress.Discard)
 	if err != nil {
 		t.Fatal(err)

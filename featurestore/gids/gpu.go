@@ -8,7 +8,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/binio"
 )
@@ -25,11 +25,11 @@ import (
 type gpu struct {
 	gpurows.Table // near: rows out of pages, of each turn; far: the constant buffer
 	facts         *featurestore.Facts
-	plan          *devrows.Plan
+	plan          *gpureads.Plan
 	pages         int   // of a batch, at most
 	bytes         int64 // of the device's memory
 	turns         gpurows.Turns
-	reader        *devrows.Reader
+	reader        *gpureads.Reader
 	near          int              // lines in its memory
 	lines         [2]device.Buffer // in its memory, and in RAM
 	changed       *cuda.Event      // after the last batch's changes of lines
@@ -67,7 +67,7 @@ func (g *gpu) count(l *featurestore.Layout) {
 func (g *gpu) listBytes() int64 { return 12 * int64(g.pages) }
 
 // open takes the device's memory, and gives the device access to the levels.
-func (g *gpu) open(v *levels, reader *devrows.Reader) error {
+func (g *gpu) open(v *levels, reader *gpureads.Reader) error {
 	skip := int64(0)
 	within := func(b []byte) int64 {
 		return int64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(v.host.Bytes()))))
@@ -117,7 +117,7 @@ func (g *gpu) close() {
 // gpuMatrix is a slot's memory for the matrices that the GPU makes.
 type gpuMatrix struct {
 	*gpu
-	slot     *devrows.Slot
+	slot     *gpureads.Slot
 	arena    *cuda.Arena
 	from, to device.Buffer
 	host     *cuda.Pinned // hostFrom, hostTo and ids

@@ -2,7 +2,7 @@ package gids
 
 import (
 	"diskgnn/device"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 )
@@ -14,8 +14,8 @@ type own struct {
 	lines int // of the cache of pages, of which
 	near  int // are in the memory of gpu: the first ones
 
-	gpu   device.GPU    // that submits the reads of training batches
-	reads *devrows.Plan // of gpu; nil: the host submits the reads
+	gpu   device.GPU     // that submits the reads of training batches
+	reads *gpureads.Plan // of gpu; nil: the host submits the reads
 }
 
 // levels is the memory of the store outside its slots.

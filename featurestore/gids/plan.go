@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
@@ -17,14 +17,14 @@ func (d *design) PlanEval(int64) (featurestore.Layout, error) {
 }
 
 // Shape implements machine.ReadByGPU.
-func (d *design) Shape() devrows.Shape {
+func (d *design) Shape() gpureads.Shape {
 	n := d.Facts.Inputs(false)
-	return devrows.Shape{Rows: n, RowBytes: d.Facts.RowBytes, Most: binio.Page, Path: d.Data.FeaturesPath(), Bytes: int64(d.mostPages(n)) * binio.Page}
+	return gpureads.Shape{Rows: n, RowBytes: d.Facts.RowBytes, Most: binio.Page, Path: d.Data.FeaturesPath(), Bytes: int64(d.mostPages(n)) * binio.Page}
 }
 
 // Plan makes the levels as large as the options ask for, or as the memory allows: lines on a GPU that reads, and
 // the levels in RAM. A unit is a byte of RAM.
-func (d *design) Plan(r machine.Room, reads *devrows.Plan) (featurestore.Layout, error) {
+func (d *design) Plan(r machine.Room, reads *gpureads.Plan) (featurestore.Layout, error) {
 	o := own{mode: r.Policy, gpu: r.GPU, reads: reads}
 	if reads != nil && !r.Least {
 		row := int64(d.Facts.RowBytes)

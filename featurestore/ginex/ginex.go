@@ -26,7 +26,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
-	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/internal/rowcache"
 	"diskgnn/featurestore/residency"
 	"diskgnn/presample/sampler/topology"
 )
@@ -40,7 +40,7 @@ func Design() featurestore.Design {
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return online.New(s, d, online.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight, Recorded: true})
+	return rowcache.New(s, d, rowcache.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight, Recorded: true})
 }
 
 // inFlight is the most reads of a batch in flight.

@@ -40,7 +40,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
-	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/internal/rowcache"
 	"diskgnn/featurestore/residency"
 )
 
@@ -53,7 +53,7 @@ func Design() featurestore.Design {
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return online.New(s, d, online.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight, Reading: extractors})
+	return rowcache.New(s, d, rowcache.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight, Reading: extractors})
 }
 
 const (

@@ -10,7 +10,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/hyperion"
-	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/presampled"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -23,7 +23,7 @@ import (
 // which it is to hold. The list of node v has v mod 7 entries, and was drawn from v mod 5 times
 // and once more for each batch with the node.
 type listing struct {
-	*sampled.Source
+	*presampled.Source
 	draws []uint32
 	held  []uint32
 	fails error
@@ -31,7 +31,7 @@ type listing struct {
 
 func newListing(t testing.TB, w *storetest.World) *listing {
 	t.Helper()
-	s, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	s, err := presampled.Find(storetest.Disk, w.Dataset, w.Samples)
 	must(t, err)
 	l := &listing{Source: s, draws: make([]uint32, s.Facts().Nodes)}
 	for v := range l.draws {

@@ -6,7 +6,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/budget"
@@ -25,14 +25,14 @@ type own struct {
 }
 
 // Shape implements machine.ReadByGPU.
-func (v *levels) Shape() devrows.Shape {
-	return devrows.Shape{Rows: v.Facts.Inputs(false), RowBytes: v.Facts.RowBytes, Most: machine.Single{}.Most(v.Facts.RowBytes), Path: v.Data.FeaturesPath()}
+func (v *levels) Shape() gpureads.Shape {
+	return gpureads.Shape{Rows: v.Facts.Inputs(false), RowBytes: v.Facts.RowBytes, Most: machine.Single{}.Most(v.Facts.RowBytes), Path: v.Data.FeaturesPath()}
 }
 
 // Plan gives the GPU the frames that the options ask for, or all that fit. It gives the RAM the frames that
 // the options ask for, or divides the memory between frames and lists by their benefit. Pages of reads
-// take a quarter of the memory left for frames and lists, and the remainder after the division.
-func (v *levels) Plan(r machine.Room, reads *devrows.Plan) (featurestore.Layout, error) {
+// take a quarter of the memory left for frames and lists, and the remainder after the placement.
+func (v *levels) Plan(r machine.Room, reads *gpureads.Plan) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
 	w := own{frames: machine.Frames{GPU: r.GPU, Reads: reads, Fixed: true}, requests: v.fewestRequests()}
 	most := v.mostFrames()
@@ -109,10 +109,10 @@ func (v *levels) layout(o own) featurestore.Layout {
 	}
 	cache := machine.NewCache(&v.Facts, o.frames)
 	cache.Count(&l)
-	choosing := v.Source.RanksBytes() + divisionMemory(v.Facts.Nodes, 0)
+	choosing := v.Source.RanksBytes() + placementMemory(v.Facts.Nodes, 0)
 	if lists := v.lists(); lists != nil {
 		l.RAMBytes += lists.ListsBytes(o.ofLists)
-		choosing += divisionMemory(0, v.Facts.Nodes) + lists.ListsWork()
+		choosing += placementMemory(0, v.Facts.Nodes) + lists.ListsWork()
 	}
 	const piece = fillNodes * (4 + 4)
 	l.KeepBytes = max(choosing, v.Data.PageSumsWork(), machine.RefillBytes(v.fills(), cache)+piece)

@@ -8,14 +8,14 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/phased"
+	"diskgnn/featurestore/internal/phases"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
 
-// buffer has the partitions in RAM, each in a room of frames. It implements phased.Residents.
+// buffer has the partitions in RAM, each in a room of frames. It implements phases.Residents.
 type buffer struct {
 	*design
 	stack  iostack.Stack
@@ -25,7 +25,7 @@ type buffer struct {
 
 	frames *device.Host // room after room
 	places *device.Host // by node: the place of its row in the file
-	fresh  phased.Fresh // by frame
+	fresh  phases.Fresh // by frame
 	rooms  []int32      // by partition: its room, or absent
 	free   []int32      // rooms without a partition
 
@@ -265,7 +265,7 @@ func (b *buffer) change(ctx context.Context, next int, counts *featurestore.Coun
 	return nil
 }
 
-// Find implements phased.Residents.
+// Find implements phases.Residents.
 func (b *buffer) Find(nodes []uint32) (first int, err error) {
 	places, roomRows := b.places.Uint32s(), b.table.roomRows()
 	for i, v := range nodes {
@@ -344,8 +344,8 @@ func (b *buffer) finish(ctx context.Context, t *trip) error {
 	return nil
 }
 
-func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phased.Residents, error) {
-	b := &buffer{design: d, stack: stack, fresh: phased.NewFresh(rooms * d.table.roomRows()), rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
+func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phases.Residents, error) {
+	b := &buffer{design: d, stack: stack, fresh: phases.NewFresh(rooms * d.table.roomRows()), rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
 	var errs [2]error
 	b.frames, errs[0] = device.NewHost(int(d.framesBytes(rooms)))
 	b.places, errs[1] = device.NewHost(int(d.placesBytes()))

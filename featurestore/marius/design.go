@@ -7,7 +7,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/phased"
+	"diskgnn/featurestore/internal/phases"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
@@ -30,7 +30,7 @@ type Samples interface {
 	FS() vfs.FS
 }
 
-// design implements phased.Design. A unit is the room of a partition.
+// design implements phases.Design. A unit is the room of a partition.
 type design struct {
 	source Samples
 	data   *dataset.Dataset
@@ -64,7 +64,7 @@ func (d *design) Units() (rows, least, most int64) {
 func (d *design) Count(l *featurestore.Layout, rooms int64) {
 	p := &d.params
 	l.TableBytes += d.table.sumsBytes() + d.courseBytes()
-	l.RAMBytes += d.framesBytes(rooms) + d.placesBytes() + phased.FreshBytes(rooms*d.table.roomRows())
+	l.RAMBytes += d.framesBytes(rooms) + d.placesBytes() + phases.FreshBytes(rooms*d.table.roomRows())
 	l.KeepBytes = max(l.KeepBytes, sampler.BufferedMemory(p, d.data.Facts(), d.data.TargetBytes()), d.table.workBytes())
 	l.Note = fmt.Sprintf("%d of %s are in RAM, %s each", p.Buffer, units.Of(p.Partitions, "partition"), budget.FormatBytes(d.table.bytes(0)))
 	switch more := rooms - int64(p.Buffer); {

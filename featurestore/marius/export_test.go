@@ -3,12 +3,12 @@ package marius
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/phased"
+	"diskgnn/featurestore/internal/phases"
 )
 
 // WithRooms is On with so many rooms for partitions beside the buffer.
 func WithRooms(s Samples, d *dataset.Dataset, more int) (featurestore.Candidate, error) {
-	return phased.New(Design(), s, d, &fixed{newDesign(s, d, s.Params()), int64(more)})
+	return phases.New(Design(), s, d, &fixed{newDesign(s, d, s.Params()), int64(more)})
 }
 
 type fixed struct {

@@ -44,7 +44,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/phased"
+	"diskgnn/featurestore/internal/phases"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler"
@@ -80,5 +80,5 @@ func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 			return nil, fmt.Errorf("--store %s writes the rows to %s, once for these samples: %w: train once where this file can be written, or with another --store", Name, design.file(), err)
 		}
 	}
-	return phased.New(Design(), s, d, design)
+	return phases.New(Design(), s, d, design)
 }

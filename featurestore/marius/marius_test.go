@@ -20,7 +20,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/marius"
-	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/presampled"
 	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
@@ -48,7 +48,7 @@ func (d drawn) sample(dataset, out string, p storetest.Params) error {
 // find finds the store, with room for so many partitions beside the buffer.
 func find(t testing.TB, w *storetest.World, more int) featurestore.Candidate {
 	t.Helper()
-	s, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	s, err := presampled.Find(storetest.Disk, w.Dataset, w.Samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 // states returns the partitions of every training batch, and those of all nodes.
 func states(t *testing.T, w *storetest.World) (held [][]bool, of []uint16) {
 	t.Helper()
-	s, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	s, err := presampled.Find(storetest.Disk, w.Dataset, w.Samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestPreparation(t *testing.T) {
 func TestPreparationFails(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, drawn{"dispersed", "sweep", 7, 4}.sample)
 	fill := func(ctx context.Context, fsys vfs.FS) error {
-		s, err := sampled.Find(fsys, w.Dataset, w.Samples)
+		s, err := presampled.Find(fsys, w.Dataset, w.Samples)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func TestPreparationNeedsRoomOnce(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, drawn{"dispersed", "sweep", 7, 4}.sample)
 	fill := func(d disk) (lines []string, err error) {
 		d.FS = storetest.Disk
-		s, err := sampled.Find(d, w.Dataset, w.Samples)
+		s, err := presampled.Find(d, w.Dataset, w.Samples)
 		if err != nil {
 			t.Fatal(err)
 		}

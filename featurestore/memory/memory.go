@@ -19,7 +19,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -108,7 +108,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 
 // Plan counts the memory of the store for all rows. A GPU has the rows that the options ask for, or all that
 // fit.
-func (v *levels) Plan(r machine.Room, _ *devrows.Plan) (featurestore.Layout, error) {
+func (v *levels) Plan(r machine.Room, _ *gpureads.Plan) (featurestore.Layout, error) {
 	near, err := r.OnGPU(v.layout(r.GPU, 0), v.Facts.Nodes)
 	if err != nil {
 		return featurestore.Layout{}, err

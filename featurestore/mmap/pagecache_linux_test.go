@@ -13,7 +13,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
-	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/presampled"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
@@ -43,7 +43,7 @@ func newCached(t *testing.T) (featurestore.Candidate, iostack.Stack) {
 				BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 2}, progress.Discard)
 			return err
 		})
-	source, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	source, err := presampled.Find(storetest.Disk, w.Dataset, w.Samples)
 	if err != nil {
 		t.Fatal(err)
 	}

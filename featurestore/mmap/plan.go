@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/budget"
 )
@@ -23,7 +23,7 @@ type own struct {
 
 // Plan gives the page cache the size that the options ask for, or the memory left, at most the size of the
 // features.
-func (v *levels) Plan(r machine.Room, _ *devrows.Plan) (featurestore.Layout, error) {
+func (v *levels) Plan(r machine.Room, _ *gpureads.Plan) (featurestore.Layout, error) {
 	return r.Divide(machine.Division{Most: v.filePages(), Parts: "the smallest page cache",
 		Units: func(rows int64) int64 { return (rows*int64(v.Facts.RowBytes) + v.page - 1) / v.page },
 		Of:    func(pages int64) featurestore.Layout { return v.layout(pages, r.FaultThreads) }})

@@ -10,7 +10,7 @@ import (
 
 // By hand: the memory of a GPU's reads, for all slots and for each; where all rows are in memory, slots need none.
 func TestLateCounts(t *testing.T) {
-	l := &lateReads{terms: iostack.DeviceTerms{Host: 1, Device: 2, BatchHost: 4, BatchDevice: 8}}
+	l := &queuedReads{terms: iostack.DeviceTerms{Host: 1, Device: 2, BatchHost: 4, BatchDevice: 8}}
 	for chunk, want := range map[int64][4]int64{5: {1, 20 + 2, 300 + 4, 4000 + 8}, 0: {1, 20 + 2, 300, 4000}} {
 		to := featurestore.Layout{GPUBytes: 20, SlotBytes: 300, GPUSlotBytes: 4000}
 		l.count(&to, chunk)
@@ -18,7 +18,7 @@ func TestLateCounts(t *testing.T) {
 			t.Errorf("chunks of %d bytes: %v, want %v", chunk, got, want)
 		}
 	}
-	var none *lateReads
+	var none *queuedReads
 	to := featurestore.Layout{GPUBytes: 20, SlotBytes: 300, GPUSlotBytes: 4000}
 	none.count(&to, 5)
 	if to.QueueBytes != 0 || to.GPUBytes != 20 || to.SlotBytes != 300 || to.GPUSlotBytes != 4000 || none.deviceBytes() != 0 || l.deviceBytes() != 2 {

@@ -31,11 +31,11 @@
 //
 //	files.go                     the pack's open files and page checksums
 //	codec.go memory.go           pieces of chunks to rows, goroutines that copy, buffers
-//	layout.go latereads.go hold.go  the layout: rows in memory, reads by the GPU, rows for evaluation
+//	layout.go queuedreads.go hold.go  the layout: rows in memory, reads by the GPU, rows for evaluation
 //	part.go batch.go level.go sink.go  the batch in a slot, and the interfaces of levels and sinks
 //	graphs.go pages.go hotfile.go  reading graphs, runs of pages, hot.bin
 //	chunk.go shared.go evaluation.go  the levels
-//	host.go gputable.go gpu.go   the sinks; direct.go, late.go: chunks that land on the GPU
+//	host.go gputable.go gpu.go   the sinks; direct.go, queued.go: chunks that land on the GPU
 //	gpucache.go refill.go belady.go  the cache of policy min
 //	slot.go store.go plan.go seam.go  slots, composition, plans
 //

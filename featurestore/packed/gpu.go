@@ -59,7 +59,7 @@ func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	if l.Divided {
 		devices += len(l.Peers)
 	}
-	g := &gpu{device: cuda.DeviceOf(on), bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
+	g := &gpu{device: cuda.DeviceOf(on), bytes: l.GPUBytes - l.queued.deviceBytes(), train: train, eval: eval, table: gpuTable{
 		Table: gpurows.Table{Device: on, Near: l.GPURows, Devices: devices, Part: view % devices, DType: src.facts.DType, Dim: src.facts.Dim},
 		ram:   ramRows{src: src, first: l.GPURows, end: l.heldHot(), eval: l.HeldEval}}}
 	if g.landing = inTurn; src.facts.DType == dtype.Float32 {

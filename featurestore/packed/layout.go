@@ -24,8 +24,8 @@ type Layout struct {
 	Peers   []device.GPU
 	Divided bool
 
-	direct bool       // reads can land in the GPU's memory
-	late   *lateReads // the GPU submits and completes the reads of chunks; nil: the host does
+	direct bool         // reads can land in the GPU's memory
+	queued *queuedReads // the GPU submits and completes the reads of chunks; nil: the host does
 }
 
 // heldHot returns the number of hot rows in memory for evaluation batches.

@@ -15,9 +15,9 @@ import (
 // smallest cache does not fit, the error is of kind fault.ErrBudget.
 func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) { return plan(r, o, nil) }
 
-// plan is Plan for reads of chunks by the GPU, or if late is nil, by the host.
-func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
-	p, err := newPlanner(r, o, late)
+// plan is Plan for reads of chunks by the GPU, or if queued is nil, by the host.
+func plan(r *packfile.Reader, o PlanOptions, queued *queuedReads) (Layout, error) {
+	p, err := newPlanner(r, o, queued)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -59,14 +59,14 @@ type planner struct {
 	r      *packfile.Reader
 	o      PlanOptions
 	edges  []int64
-	late   *lateReads
+	queued *queuedReads
 	onGPU  int64                             // the most rows on the GPU
 	caches string                            // the caches of the options, for messages
 	rows   func(wanted int64) (int64, error) // the rows of the cache, for the rows that the options ask for
 }
 
-func newPlanner(r *packfile.Reader, o PlanOptions, late *lateReads) (*planner, error) {
-	p := &planner{r: r, o: o, late: late, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
+func newPlanner(r *packfile.Reader, o PlanOptions, queued *queuedReads) (*planner, error) {
+	p := &planner{r: r, o: o, queued: queued, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
 	if isMin(r) {
 		p.rows = func(wanted int64) (int64, error) { return p.edges[0], p.exactly(wanted) }
 	}
@@ -134,7 +134,7 @@ func (p *planner) wanted() (first int, note string, err error) {
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
 	return p.measured(Layout{Layout: featurestore.Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU)},
-		Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
+		Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, queued: p.queued,
 		// Under min there is one edge above two bands: both bands of a chunk are read.
 		Through: i + p.r.Index().Bands - len(p.edges)})
 }
@@ -147,7 +147,7 @@ func (p *planner) measured(l Layout) Layout {
 	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
-	p.late.count(&l.Layout, s.cold.most())
+	p.queued.count(&l.Layout, s.cold.most())
 	return l
 }
 

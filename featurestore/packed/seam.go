@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
@@ -86,7 +86,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		l, err := Plan(c.pack, o)
 		return c.layout(l), err
 	}
-	return devrows.Choose(o, func() (_ featurestore.Layout, why, err error) {
+	return gpureads.Choose(o, func() (_ featurestore.Layout, why, err error) {
 		reads, why := newLateReads(c.pack, &o)
 		if why != nil {
 			return featurestore.Layout{}, why, nil

@@ -90,8 +90,8 @@ func composeView(src *source, l *Layout, view int) *Store {
 // chunkReads returns the reads of chunks that land on the GPU, nil if they land in host memory.
 func (s *Store) chunkReads(l *Layout) deviceReads {
 	switch {
-	case l.late != nil:
-		return &late{chunk: s.cold, reads: l.late, gpu: s.device}
+	case l.queued != nil:
+		return &queued{chunk: s.cold, reads: l.queued, gpu: s.device}
 	case l.direct && !s.src.pack.Form().Compressed():
 		return &direct{chunk: s.cold, gpu: s.device}
 	}

@@ -10,14 +10,14 @@
 //
 // (less the part of the last page beyond the end of the file), and its graph. A page with several missed rows
 // is read once for each of them. The misses follow from the policy and the order of the batches alone: see
-// package featurestore/internal/online.
+// package featurestore/internal/rowcache.
 package rows
 
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
-	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/internal/rowcache"
 	"diskgnn/featurestore/residency"
 )
 
@@ -31,7 +31,7 @@ func Design() featurestore.Design {
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return online.New(s, d, online.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight})
+	return rowcache.New(s, d, rowcache.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight})
 }
 
 // inFlight is the number of reads in flight of a batch: the size of GraphBolt's rings.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/live"
-	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/onthefly"
+	"diskgnn/featurestore/presampled"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -129,8 +129,8 @@ func (l List) Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate
 	if d.On == nil {
 		c, err = d.Find(fsys, p.Pack)
 	} else {
-		var source *sampled.Source
-		if source, err = sampled.Find(fsys, p.Dataset, p.Samples); err == nil {
+		var source *presampled.Source
+		if source, err = presampled.Find(fsys, p.Dataset, p.Samples); err == nil {
 			c, err = d.On(source, source.Dataset())
 		}
 	}
@@ -141,7 +141,7 @@ func (l List) Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate
 }
 
 // On is Find for batches that the given source draws while training.
-func (l List) On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
+func (l List) On(name string, p Places, source *onthefly.Source) (c featurestore.Candidate, reason string, err error) {
 	d, err := l.Choose(name, p)
 	if err != nil {
 		return nil, "", err

@@ -10,7 +10,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
-	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/presampled"
 	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/fault"
@@ -173,7 +173,7 @@ func TestStoreWithWindow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		source, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+		source, err := presampled.Find(storetest.Disk, w.Dataset, w.Samples)
 		if err != nil {
 			t.Fatal(err)
 		}

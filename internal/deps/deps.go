@@ -90,7 +90,7 @@ var reserved = map[string][]string{
 // kernels, or open a GPU. All others have a device.GPU, its streams and its buffers.
 var onGPU = []string{
 	"bench", "commands", "doctor",
-	"featurestore/gids", "featurestore/internal/devrows", "featurestore/internal/gpurows", "featurestore/packed", "featurestore/storetest",
+	"featurestore/gids", "featurestore/internal/gpureads", "featurestore/internal/gpurows", "featurestore/packed", "featurestore/storetest",
 	"iostack/cufile", "iostack/iostacktest", "iostack/nvme/gpuqueue", "iostack/nvme/gpuread", "iostack/nvme/rate",
 	"presample/sampler/gpusampler",
 	"train", "train/exact", "train/exact/grid", "train/gpu", "train/ranks",

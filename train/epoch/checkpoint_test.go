@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/onthefly"
 	"diskgnn/internal/fault"
 	"diskgnn/train/collective"
 	"diskgnn/train/recipe"
@@ -240,7 +240,7 @@ func TestLeavesAfterOutgrown(t *testing.T) {
 			case fails == "broken":
 				return errBroken
 			}
-			return &live.Outgrown{}
+			return &onthefly.Outgrown{}
 		}
 		w.slots.Train = 1
 		if err := tr.Start(context.Background(), w.slots); err != nil {

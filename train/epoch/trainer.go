@@ -14,7 +14,7 @@ import (
 	"errors"
 	"time"
 
-	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/onthefly"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
@@ -145,7 +145,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 	defer t.Events.Tell(&Ended{})
 	t.saved = time.Now()
 	err := t.train(ctx)
-	_, outgrown := errors.AsType[*live.Outgrown](err)
+	_, outgrown := errors.AsType[*onthefly.Outgrown](err)
 	// Ranks stop after an agreed step, with a checkpoint; elsewhere rank 0 can write one only if it
 	// has all ranks' sums.
 	known := t.Alone() || t.Root() && t.shared == t.done

@@ -3,14 +3,14 @@ package machine
 import (
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 )
 
 // Frames describes the rows that a store holds. A frame holds a row in the dataset's type.
 type Frames struct {
-	All, Near int64         // all frames, and the first ones, on the GPU
-	GPU       device.GPU    // that computes on the matrices; nil: the host
-	Reads     *devrows.Plan // for reads of training batches by GPU; nil: the host reads
+	All, Near int64          // all frames, and the first ones, on the GPU
+	GPU       device.GPU     // that computes on the matrices; nil: the host
+	Reads     *gpureads.Plan // for reads of training batches by GPU; nil: the host reads
 	// Fixed reports whether no row enters a frame while training.
 	Fixed bool
 }
@@ -26,7 +26,7 @@ type Cache interface {
 	Fill(m *Memory, put func(to FillFrame) error) error
 
 	// open takes the memory. close releases it, also after an error.
-	open(devices *devrows.Reader) error
+	open(devices *gpureads.Reader) error
 	close()
 	// matrix takes a slot's memory for its batches' matrices, or counts it.
 	matrix(m *Memory, eval bool) matrix
@@ -41,10 +41,10 @@ type matrix interface {
 	open() error
 	// land begins the matrix of a batch with the decision held and into: see Decider. Both, and places,
 	// belong to the matrix until the next batch. land sets places, for each miss in the order of the input
-	// nodes, to its place for devrows.Slot.Rows. near is the number of hits in the GPU's memory.
+	// nodes, to its place for gpureads.Slot.Rows. near is the number of hits in the GPU's memory.
 	land(held, into []int32, places []uint32) (near int)
 	// device returns the slot that reads misses on the GPU; nil: the host reads them.
-	device() *devrows.Slot
+	device() *gpureads.Slot
 	// Put takes the misses in the order of the input nodes, if the host reads them.
 	Sink
 	// Assemble also copies admitted rows to their frames, once the misses have landed. On a GPU, Fill does so

@@ -6,7 +6,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -19,7 +19,7 @@ type Files struct {
 	Rows    iostack.File
 	Sums    *binio.Sums // of the pages of Rows; nil before Prepare
 	Loaders featurestore.Loaders
-	Devices *devrows.Reader // reads rows on a GPU; nil: the host does
+	Devices *gpureads.Reader // reads rows on a GPU; nil: the host does
 	ranks   *device.Host
 }
 
@@ -35,7 +35,7 @@ func (f *Files) OpenBatches(of *Table, stack iostack.Stack) (err error) {
 
 // Open opens the rows and the batches, and for a plan of reads by a GPU its queues. Call Close also after an
 // error.
-func (f *Files) Open(of *Table, stack iostack.Stack, reads *devrows.Plan, gpu device.GPU) (err error) {
+func (f *Files) Open(of *Table, stack iostack.Stack, reads *gpureads.Plan, gpu device.GPU) (err error) {
 	if err = f.OpenBatches(of, stack); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/residency"
 	"diskgnn/iostack"
 )
@@ -187,7 +187,7 @@ func (s *FrameStore) NewSlot(eval bool) (featurestore.Slot, error) {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
 	}
-	sl.Reads = devrows.Flight{GPU: sl.matrix.device(), Host: sl.reader}
+	sl.Reads = gpureads.Flight{GPU: sl.matrix.device(), Host: sl.reader}
 	sl.decider = s.Decider(eval)
 	return sl, nil
 }

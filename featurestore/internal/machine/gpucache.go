@@ -5,7 +5,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/residency"
 )
@@ -18,7 +18,7 @@ import (
 //	their rows             frames       misses of each turn      frames near … in RAM
 //
 // If the GPU submits the reads, the misses of training batches come from its landed pages, not from the
-// slot's memory: see package devrows.
+// slot's memory: see package gpureads.
 //
 // A second kernel copies the admitted misses, which are the first ones, to their frames. Both kernels run
 // on the table's stream in the order in which batches compute, and the CPU waits for neither.
@@ -26,8 +26,8 @@ type gpuCache struct {
 	gpurows.Frames // its near rows are the first frames, and the landings of misses
 	of             Frames
 	facts          *featurestore.Facts
-	bytes          int64           // of the device's memory
-	devices        *devrows.Reader // opened from of.Reads
+	bytes          int64            // of the device's memory
+	devices        *gpureads.Reader // opened from of.Reads
 }
 
 func newGPUCache(f *featurestore.Facts, of Frames) *gpuCache {
@@ -71,7 +71,7 @@ func (c *gpuCache) Count(l *featurestore.Layout) {
 	l.RAMBytes += Pages(c.ramBytes())
 }
 
-func (c *gpuCache) open(devices *devrows.Reader) error {
+func (c *gpuCache) open(devices *gpureads.Reader) error {
 	c.devices = devices
 	return c.OpenFrames(c.ramBytes(), c.bytes, c.lay)
 }
@@ -125,8 +125,8 @@ type gpuMatrix struct {
 	stored *device.Host
 	ids    *device.Host // entries of the matrix's rows, then entries for the admitted misses
 	pins   *gpurows.Pins
-	own    bool          // the GPU reads the misses,
-	slot   *devrows.Slot // with this slot
+	own    bool           // the GPU reads the misses,
+	slot   *gpureads.Slot // with this slot
 
 	held, into     []int32
 	places         []uint32
@@ -145,7 +145,7 @@ func (m *gpuMatrix) open() (err error) {
 	return err
 }
 
-func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
+func (m *gpuMatrix) device() *gpureads.Slot { return m.slot }
 
 func (m *gpuMatrix) Free() {
 	if m.slot != nil {

@@ -3,7 +3,7 @@ package machine
 import (
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
@@ -20,7 +20,7 @@ func (c *hostCache) bytes() int64 { return c.All * int64(c.facts.RowBytes) }
 
 func (c *hostCache) Count(l *featurestore.Layout) { l.RAMBytes += Pages(c.bytes()) }
 
-func (c *hostCache) open(*devrows.Reader) error { return c.ram.Open(c.bytes()) }
+func (c *hostCache) open(*gpureads.Reader) error { return c.ram.Open(c.bytes()) }
 
 func (c *hostCache) close() { c.ram.Close() }
 
@@ -58,7 +58,7 @@ type hostMatrix struct {
 
 func (m *hostMatrix) open() error { return nil }
 
-func (m *hostMatrix) device() *devrows.Slot { return nil }
+func (m *hostMatrix) device() *gpureads.Slot { return nil }
 
 func (m *hostMatrix) land(held, into []int32, places []uint32) (near int) {
 	m.held, m.into, m.places = held, into, places

@@ -14,7 +14,7 @@ package machine
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/iostack"
 )
 
@@ -44,7 +44,7 @@ type Design struct {
 // Levels hold rows for a store.
 type Levels interface {
 	// Plan divides the room. reads is for reads of training batches by the room's GPU; nil: the host reads.
-	Plan(r Room, reads *devrows.Plan) (featurestore.Layout, error)
+	Plan(r Room, reads *gpureads.Plan) (featurestore.Layout, error)
 	// PlanEval and Open are a Candidate's.
 	PlanEval(hold int64) (featurestore.Layout, error)
 	Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error)
@@ -54,7 +54,7 @@ type Levels interface {
 type ReadByGPU interface {
 	Levels
 	// Shape returns the sizes of the training batches' reads.
-	Shape() devrows.Shape
+	Shape() gpureads.Shape
 }
 
 // New returns a store of the given design, for a dataset and the batches of a source. If the store cannot
@@ -94,7 +94,7 @@ func (c *candidate) Reads() iostack.Options             { return c.design.Reads 
 
 // Plan implements featurestore.Candidate.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	plan := func(reads *devrows.Plan) (featurestore.Layout, error) {
+	plan := func(reads *gpureads.Plan) (featurestore.Layout, error) {
 		o := o
 		if reads == nil {
 			o.Reads = nil
@@ -108,7 +108,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		return c.Levels.Plan(Room{PlanOptions: &o, table: c.table}, reads)
 	}
 	if by, ok := c.Levels.(ReadByGPU); ok {
-		return devrows.Planned(o, by.Shape(), plan)
+		return gpureads.Planned(o, by.Shape(), plan)
 	}
 	return plan(nil)
 }

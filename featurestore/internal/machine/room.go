@@ -4,7 +4,7 @@ import (
 	"sort"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -53,7 +53,7 @@ func (r Room) OnGPU(without featurestore.Layout, most int64) (int64, error) {
 	if r.GPU == nil {
 		return 0, nil
 	}
-	left, err := devrows.Fit(&without, r.PlanOptions)
+	left, err := gpureads.Fit(&without, r.PlanOptions)
 	if err != nil {
 		return 0, err
 	}

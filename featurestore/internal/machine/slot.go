@@ -6,7 +6,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpureads"
 )
 
 // Matrix is a slot's memory for its batches' feature matrices. n is the number of the batch's input nodes.
@@ -25,7 +25,7 @@ type Slot struct {
 	featurestore.Loaded
 	Files *Files
 	// Reads are the reads of the batch's rows; the zero value if the store reads no rows while training.
-	Reads devrows.Flight
+	Reads gpureads.Flight
 	// In is the order in which training batches are assembled; nil: any order.
 	In *Order
 	// Of is the matrix, which Free frees.

@@ -41,7 +41,7 @@ const (
 	Mapped = "mapped"
 	Cached = "cached"
 	// Pinned is the level of a topology that is copied to memory that a GPU reads. Package
-	// featurestore/live makes it; Open does not accept it.
+	// featurestore/onthefly makes it; Open does not accept it.
 	Pinned = "pinned"
 )
 

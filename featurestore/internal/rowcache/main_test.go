@@ -1,0 +1,10 @@
+package rowcache_test
+
+import (
+	"os"
+	"testing"
+
+	"diskgnn/internal/vfs/vfstest"
+)
+
+func TestMain(m *testing.M) { os.Exit(vfstest.Main(m)) }
