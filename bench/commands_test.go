@@ -62,6 +62,7 @@ func TestSubcommands(t *testing.T) {
 		{"simulated -rounds 1 -stores rows,packed" + small, "measured_seconds,simulated_seconds,error"},
 		{"job -rounds 1 -nodes 600 -dim 4 -train-ratio 0.1 -fanout 2,2 -hidden 4 -epochs 2 -cache 100% -exact", "drive_written_bytes,valid_epoch,test_accuracy"},
 		{"gids -sensitivities=false", "aggregation_seconds_simulated"},
+		{"hyperion -suggest=false -sensitivities=false", "published,simulated,difference_percent,tpc_ratio"},
 		{"beacon -batches 1", "authors"},
 	} {
 		words := strings.Fields(strings.NewReplacer("GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks"), "EDGES", edges, "RUN", trained).Replace(c.args))

@@ -53,6 +53,7 @@ func commands() []command {
 		{"stream", "rows streamed to the GPU beside the lower bounds of drive and GPU", 3, streamCommand},
 		{"simulated", "simulated drives beside measured epochs", 3, simulatedCommand},
 		{"gids", "published figures of GIDS beside the simulation", 0, gidsCommand},
+		{"hyperion", "figures of the report on Hyperion beside the simulation", 0, hyperionCommand},
 		{"beacon", "results of BeaconGNN's authors beside the simulation", 0, beaconCommand},
 	}
 }
