@@ -147,6 +147,11 @@ func (l *lab) overGIDS() (out []Cell, err error) {
 		}
 		out = append(out, cell)
 	}
+	_, narrow, err := l.spread(all[6:])
+	if err != nil {
+		return nil, err
+	}
+	out[2].Where += fmt.Sprintf("; IG-256: %.3g", narrow.Simulated)
 	s := l.on(hyperion, ig)
 	s.host, s.gpu = 200e9, 40e9
 	seconds, err := l.epoch(s)
