@@ -73,6 +73,7 @@ var pageCommands = []pageCommand{
 	{"docs/results.md", "diskgnn presample --dataset graph --out samples --fanout 10,15,20", bigGraph, ":"},
 	{"docs/results.md", "diskgnn pack --dataset graph --samples samples --out pack --bands", bigGraph, ":"},
 	{"docs/results.md", "go run ./bench turns", noGo, ": \\"},
+	{"docs/results.md", "NODES=2000000 DIM=64 MEMORY=128MiB BATCH=128", bigGraph, ": \\"},
 	{"docs/results.md", "diskgnn generate --out graph --nodes 20000000", "20 million nodes and minutes of a big machine; TestPageMentions looks at the flags of other pages", ":"},
 	{"docs/results.md", "diskgnn bench stores --dataset graph --out table", "the same", ": \\"},
 
