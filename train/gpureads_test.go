@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,8 @@ func TestGPUReads(t *testing.T) {
 		"min":           {min, min, func(*Options) {}},
 		singlerows.Name: {static, w.path("dataset"), w.reading(singlerows.Name)},
 		hyperion.Name:   {static, w.path("dataset"), w.reading(hyperion.Name)},
-		gids.Name:       {static, w.path("dataset"), w.paging},
+		// Without lines on the GPU: the host's run has none.
+		gids.Name: {static, w.path("dataset"), func(o *Options) { w.paging(o); o.GPUCache = percent(0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := storetest.LoadDrives(t, c.dir, 2)
@@ -70,6 +72,23 @@ func TestGPUReads(t *testing.T) {
 				w.ending(o.Out).compare(t, "read by the GPU", want)
 			})
 		})
+	}
+}
+
+// With lines of gids on the GPU, fewer pages are read, and the losses are equal to the bit.
+func TestGPUReadsToLines(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150, dim: 20, batch: 20})
+	static := w.pack(20)
+	kind := storetest.LoadDrives(t, w.path("dataset"), 2)
+	d := storetest.OpenDriveDevice(t)
+	o := w.options(static, gpuRun, w.paging, func(o *Options) {
+		o.LayerOrder, o.IO, o.RAMCache, o.GPUCache = "aggregate", kind, percent(0), percent(0)
+	})
+	none, want := w.mustRun(o, readingOn(d))
+	all, losses := w.mustRun(w.fresh(o, func(o *Options) { o.GPUCache = percent(100) }), readingOn(d))
+	a, b := none.Epochs[len(none.Epochs)-1], all.Epochs[len(all.Epochs)-1]
+	if !slices.Equal(losses, want) || a.PageMisses == 0 || b.PageMisses != 0 || a.GPUServedBytes != 0 || b.GPUServedBytes == 0 {
+		t.Errorf("losses %v and %v; %+v without lines, %+v with all pages in lines", want, losses, a, b)
 	}
 }
 

@@ -27,12 +27,13 @@ func (d *design) Shape() gpureads.Shape {
 func (d *design) Plan(r machine.Room, reads *gpureads.Plan) (featurestore.Layout, error) {
 	o := own{mode: r.Policy, gpu: r.GPU, reads: reads}
 	if reads != nil && !r.Least {
-		row := int64(d.Facts.RowBytes)
-		rows, err := r.OnGPU(d.layout(o, 0), (d.pages()*binio.Page+row-1)/row)
+		row, spare := int64(d.Facts.RowBytes), o
+		spare.near = 1 // rows are rounded up to whole lines
+		rows, err := r.OnGPU(d.layout(spare, 0), d.Facts.Nodes)
 		if err != nil {
 			return featurestore.Layout{}, err
 		}
-		o.near = int(min(rows*row/binio.Page, d.pages(), math.MaxInt32))
+		o.near = int(min(binio.AlignUp(rows*row, binio.Page)/binio.Page, math.MaxInt32))
 	}
 	return r.Divide(machine.Division{Most: d.whole(), Parts: machine.Tables,
 		Units: func(rows int64) int64 { return rows * int64(d.Facts.RowBytes) },

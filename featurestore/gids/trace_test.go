@@ -389,7 +389,7 @@ func TestLinesOnGPU(t *testing.T) {
 				t.Fatal(err)
 			}
 			bytes := int(5*c.ram) * 1500
-			rows, near := min(100, bytes/2/1500), min(184, int(5*c.gpu)*1500/4096) // of 184 pages
+			rows, near := min(100, bytes/2/1500), (int(5*c.gpu)*1500+4095)/4096 // of 184 pages
 			lines := min(184, near+(bytes-rows*1500)/4096)
 			if !strings.HasPrefix(l.Note, fmt.Sprintf("a constant buffer of %d rows and %d lines of 4096 bytes", rows, lines)) || near > 0 != strings.HasSuffix(l.Note, fmt.Sprintf("; %d lines are on the GPU", near)) ||
 				l.GPURowsBytes != int64(near)*4096 || l.QueueBytes == 0 {
