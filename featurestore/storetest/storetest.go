@@ -836,7 +836,14 @@ func (s *suite) steadyState(t *testing.T) {
 	for range s.facts.Train {
 		load()
 	}
-	if n := testing.AllocsPerRun(s.facts.Train, load); n > 16 { // names of files, closures: nothing that grows with the batch
+	const most = 16 // names of files, closures: nothing that grows with the batch
+	n := testing.AllocsPerRun(s.facts.Train, load)
+	for range 2 { // AllocsPerRun counts all goroutines of the process: of several counts the least is the store's
+		if n > most {
+			n = min(n, testing.AllocsPerRun(s.facts.Train, load))
+		}
+	}
+	if n > most {
 		t.Errorf("a batch takes %v allocations", n)
 	}
 }
