@@ -11,6 +11,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/gids"
+	"diskgnn/featurestore/residency"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -525,6 +526,18 @@ func TestPlan(t *testing.T) {
 	tenth, err := c.Plan(o) // 300 rows: 150, and 150·512/4096 pages
 	if err != nil || tenth.CacheRows != 150+18*8 || !strings.HasPrefix(tenth.Note, "a constant buffer of 150 rows and 18 lines") {
 		t.Errorf("%+v, %v", tenth, err)
+	}
+	// Saved states have 5 bytes a line: 150 and 225 lines, beside 600 rows.
+	var keep [2]int64
+	for i, share := range []float64{60, 80} {
+		l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: 2, EvalSlots: 1, Cache: &budget.Size{Value: share, Unit: budget.UnitPercent}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep[i] = l.KeepBytes
+	}
+	if keep[1]-keep[0] != residency.MostStates*5*75 {
+		t.Errorf("%d bytes for the states of 150 lines, %d of 225", keep[0], keep[1])
 	}
 	o.Memory = tenth.Bytes(2, 1) - 1
 	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10% (300 rows)") {
