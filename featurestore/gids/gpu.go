@@ -209,29 +209,34 @@ func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
 		m.slot.Row(k, int64(j)*binio.Page+begin%binio.Page)
 		m.ids[uint32(r)] = uint32(k)
 	}
-	m.moves = m.moves[:0]
-	at := 0
-	for level, lines := range m.lines {
-		first := at
-		for j, f := range w.held[:len(w.pages)] {
-			if on, i := m.line(f); on == level {
-				m.hostFrom[at], m.hostTo[at] = uint64(i)*binio.Page, uint32(j)
-				at++
-			}
+	m.moves, m.copied = m.moves[:0], 0
+	m.list(w.held[:len(w.pages)], false)
+	m.list(w.into[:len(w.pages)], true)
+}
+
+// list lists the copies between lines and the landing, where page j has the line lines[j] or absent: from lines,
+// or if in is set, to lines.
+func (m *gpuMatrix) list(lines []int32, in bool) {
+	for level, memory := range m.lines {
+		v := move{to: m.slot.Landing(), from: memory, first: m.copied}
+		if in {
+			v.to, v.from = v.from, v.to
 		}
-		m.moves = append(m.moves, move{m.slot.Landing(), lines, first, at - first})
-	}
-	for level, lines := range m.lines {
-		first := at
-		for j, f := range w.into[:len(w.pages)] {
-			if on, i := m.line(f); on == level {
-				m.hostFrom[at], m.hostTo[at] = uint64(j)*binio.Page, uint32(i)
-				at++
+		for j, f := range lines {
+			on, place := m.line(f)
+			if on != level {
+				continue
 			}
+			from, to := place, j
+			if in {
+				from, to = to, from
+			}
+			m.hostFrom[m.copied], m.hostTo[m.copied] = uint64(from)*binio.Page, uint32(to)
+			m.copied++
 		}
-		m.moves = append(m.moves, move{lines, m.slot.Landing(), first, at - first})
+		v.n = m.copied - v.first
+		m.moves = append(m.moves, v)
 	}
-	m.copied = at
 }
 
 // line returns the number of the memory in gpu.lines that has a line, and its place there; absent has none.

@@ -76,7 +76,7 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 	}
 	reader := machine.Counted(func(mem *machine.Memory) { machine.NewReader(mem, reading(), nil, nil) })
 	repeating := machine.Counted(func(mem *machine.Memory) { new(wanted).lay(mem, d, d.Facts.Inputs(false)) })
-	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader+stagingBytes(o.near), repeating)
+	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader+machine.StagingBytes(int64(o.near), binio.Page), repeating)
 	l.KeepBytes += residency.MostStates * l.StateBytes
 	if lines > 0 {
 		l.Ahead, l.WindowBytes = window, d.Source.WindowBytes(window)

@@ -25,6 +25,3 @@ type sink func(k int, content []byte) error
 
 // Put implements machine.Sink.
 func (s sink) Put(k int, content []byte) error { return s(k, content) }
-
-// stagingBytes returns the memory in which pages for lines on a GPU are collected, in bytes.
-func stagingBytes(near int) int64 { return machine.StagingBytes(int64(near), binio.Page) }

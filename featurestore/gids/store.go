@@ -204,11 +204,11 @@ func (s *store) again(ctx context.Context, n int, rep progress.Reporter) (read i
 	task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 	defer task.Done()
 	w := new(wanted)
-	host, err := machine.Carve(func(mem *machine.Memory) { w.lay(mem, s.design, s.Facts.Inputs(false)) })
-	if err != nil {
-		return 0, err
+	m := new(machine.Memory)
+	defer m.Free()
+	if w.lay(m, s.design, s.Facts.Inputs(false)); m.Err != nil {
+		return 0, m.Err
 	}
-	defer host.Free()
 	for range n {
 		more, err := s.course.step(ctx, s.course.window.Inputs(0), w)
 		if err != nil {
@@ -232,20 +232,17 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	defer m.Free()
 	var counts featurestore.Counts
 	r := machine.NewReader(m, reading(), &s.Files, &counts)
-	near := machine.Staged{Unit: binio.Page, Memory: machine.Numbers[byte](m, int(stagingBytes(s.near))), Put: s.side.put}
+	to := machine.NewStaged(m, binio.Page, int64(s.near), s.side.put)
+	to.RAM = s.levels.lines
 	if m.Err != nil {
 		return 0, m.Err
 	}
 	err := r.Read(ctx, pages, sink(func(f int, content []byte) error {
 		task.Add(binio.Page)
-		if f < s.near {
-			return near.Write(int64(f), content)
-		}
-		copy(s.line(int32(f)), content)
-		return nil
+		return to.Write(int64(f), content)
 	}))
 	if err == nil {
-		err = near.Flush()
+		err = to.Flush()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("fill the cache: %w", err)

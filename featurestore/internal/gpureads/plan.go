@@ -56,14 +56,6 @@ func newPlan(s iostack.DeviceStack, shape Shape, slots int) (*Plan, error) {
 // pages returns the most pages of a batch.
 func (p *Plan) pages() int64 { return p.need.Bytes / binio.Page }
 
-// DeviceBytes returns the device memory of the queues, in bytes.
-func (p *Plan) DeviceBytes() int64 {
-	if p == nil {
-		return 0
-	}
-	return p.terms.Device
-}
-
 // pinnedBytes returns the pinned memory of a slot, in bytes: ranges, places of rows and checksums.
 func (p *Plan) pinnedBytes() int64 { return 20*p.pages() + 8*int64(p.Rows) }
 

@@ -22,14 +22,15 @@ func TestCacheCounts(t *testing.T) {
 	}
 }
 
-// Units for successive places are copied together, up to the size of the memory; others by themselves.
+// Units for successive places on the GPU are copied together, up to the size of the memory; others by themselves.
+// Units for RAM are not collected.
 func TestStaged(t *testing.T) {
 	type put struct {
 		first int64
 		units string
 	}
 	var got []put
-	s := Staged{Unit: 2, Memory: make([]byte, 6), Put: func(first int64, b []byte) error {
+	s := Staged{Unit: 2, Near: 10, RAM: make([]byte, 6), Memory: make([]byte, 6), Put: func(first int64, b []byte) error {
 		got = append(got, put{first, string(b)})
 		return nil
 	}}
@@ -42,6 +43,9 @@ func TestStaged(t *testing.T) {
 		if err := s.Flush(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.Write(11, []byte("g6")); err != nil || string(s.RAM) != "\x00\x00g6\x00\x00" || s.n != 0 {
+		t.Errorf("%q in RAM: %v", s.RAM, err)
 	}
 	want := []put{{4, "a0b1c2"}, {7, "d3"}, {9, "e4"}, {2, "f5"}}
 	if len(got) != len(want) {

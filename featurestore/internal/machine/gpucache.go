@@ -82,21 +82,15 @@ func (c *gpuCache) Settle() error { return c.Device.Attached(c.Turns.Stream().Sy
 
 // Fill collects rows for successive frames on the GPU, and copies them together.
 func (c *gpuCache) Fill(m *Memory, put func(FillFrame) error) error {
-	near := Staged{Unit: c.RowBytes(), Memory: Numbers[byte](m, int(StagingBytes(c.of.Near, c.RowBytes()))), Put: c.put}
+	to := NewStaged(m, c.RowBytes(), c.of.Near, c.put)
 	if m.Dry || m.Err != nil {
 		return m.Err
 	}
-	err := put(func(frame int32, row []byte) error {
-		if int64(frame) < c.of.Near {
-			return near.Write(int64(frame), row)
-		}
-		copy(c.RAM.Bytes()[(int64(frame)-c.of.Near)*c.RowBytes():], row)
-		return nil
-	})
-	if err != nil {
+	to.RAM = c.RAM.Bytes()
+	if err := put(func(frame int32, row []byte) error { return to.Write(int64(frame), row) }); err != nil {
 		return err
 	}
-	return near.Flush()
+	return to.Flush()
 }
 
 // put copies rows into the frames on the GPU from the given one on, and waits for the copy.
