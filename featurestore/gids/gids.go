@@ -77,7 +77,7 @@ const (
 // Design describes the store.
 func Design() featurestore.Design {
 	return featurestore.Design{Name: Name, On: on, Policies: []string{Paper, Script},
-		InRAM: "the levels of the store " + Name + " are in RAM, unless the GPU reads", UnlessGPUReads: true}
+		InRAM: "the levels of the store " + Name + " are in RAM, unless the GPU reads (--io nvme:…)", UnlessGPUReads: true}
 }
 
 // on returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
