@@ -72,19 +72,29 @@ func (r *runner) separate() {
 }
 
 // each trains with all replicas of the process, the first one on this goroutine. An error of one of
-// them ends all.
+// them ends all. It is the result, and not the error of another replica, which has its text alone.
 func (r *runner) each(f func(rep *epoch.Replica) error) error {
 	var others errgroup.Group
-	for _, rep := range r.replicas[1:] {
-		others.Go(func() error { return r.alone(rep, f) })
+	errs := make([]error, len(r.replicas))
+	for i, rep := range r.replicas[1:] {
+		others.Go(func() error {
+			errs[1+i] = r.alone(rep, f)
+			return nil
+		})
 	}
-	err := r.alone(r.replicas[0], f)
-	if other := others.Wait(); other != nil {
-		if _, lost := errors.AsType[*collective.Lost](err); lost || err == nil {
-			return other // it ended this replica, too
+	errs[0] = r.alone(r.replicas[0], f)
+	if err := others.Wait(); err != nil { // a panic
+		return err
+	}
+	var ended error
+	for _, err := range errs {
+		if _, lost := errors.AsType[*collective.Lost](err); err != nil && !lost {
+			return err
+		} else if ended == nil {
+			ended = err
 		}
 	}
-	return err
+	return ended
 }
 
 // alone trains with one of the replicas.

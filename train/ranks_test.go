@@ -22,6 +22,7 @@ import (
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
@@ -490,6 +491,32 @@ func TestReplicas(t *testing.T) {
 		}
 	})
 	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "epoch 0, batch ") {
+		t.Error(err)
+	}
+}
+
+// A run ends with the error of the replica that failed, also if the others, which know its text alone, end
+// before it.
+func TestErrorOfAReplica(t *testing.T) {
+	boom := errors.New("the disk is full")
+	r := &runner{process: new(process)}
+	for _, g := range collective.Local(3, collective.Usual) {
+		defer g.Close()
+		r.replicas = append(r.replicas, &epoch.Replica{Group: g})
+	}
+	ended := make(chan struct{}, 2)
+	err := r.each(func(rep *epoch.Replica) error {
+		if rep.Group.Rank() != 1 {
+			<-rep.Group.Context().Done()
+			defer func() { ended <- struct{}{} }()
+			return rep.Group.Lost()
+		}
+		rep.Group.Fail(boom)
+		<-ended
+		<-ended
+		return boom
+	})
+	if !errors.Is(err, boom) {
 		t.Error(err)
 	}
 }
