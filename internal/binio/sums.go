@@ -8,15 +8,26 @@ import (
 	"slices"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/prefetch"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // CRC returns the CRC-32C of b.
-func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func CRC(b []byte) uint32 { return UpdateCRC(0, b) }
+
+// ahead is the number of bytes that a CRC asks for before it reads them: the least that the library reads in three streams of
+// 1 KiB. The processor's prefetchers do not follow these.
+const ahead = 3 << 10
 
 // UpdateCRC returns the CRC-32C of some bytes followed by b. crc is the CRC of these bytes, 0 for none.
-func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+func UpdateCRC(crc uint32, b []byte) uint32 {
+	for len(b) > ahead {
+		prefetch.Bytes(b[ahead:min(2*ahead, len(b))])
+		crc, b = crc32.Update(crc, castagnoli, b[:ahead]), b[ahead:]
+	}
+	return crc32.Update(crc, castagnoli, b)
+}
 
 // Hash returns the SHA-256 of b in hexadecimal: the checksum of small files.
 func Hash(b []byte) string {

@@ -1,9 +1,11 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"diskgnn/internal/dtype"
 )
@@ -99,6 +101,28 @@ func BenchmarkConvert(b *testing.B) {
 			})
 			b.Run(fmt.Sprintf("widen/%s/dim=%d", to, dim), func(b *testing.B) {
 				benchKinds(b, 4*len(values), func() { Widen(values, rows, to, dim) })
+			})
+		}
+	}
+}
+
+// BenchmarkPast widens 32 M numbers, which no cache holds, in pieces, as usual and past the caches. It counts the bytes of the
+// float32s.
+func BenchmarkPast(b *testing.B) {
+	const n, dim, piece = 32 << 20, 128, 1 << 16
+	dst := make([]float32, n+16)
+	dst = dst[-uintptr(unsafe.Pointer(&dst[0]))%64/4:][:n]
+	for _, from := range []dtype.Type{dtype.BFloat16, dtype.Int8} {
+		size := piece / dim * from.RowBytes(dim)
+		src := bytes.Repeat([]byte{1}, n/piece*size)
+		for name, widen := range map[string]func([]float32, []byte, dtype.Type, int){"usual": Widen, "past": WidenPast} {
+			b.Run(string(from)+"/"+name, func(b *testing.B) {
+				b.SetBytes(4 * n)
+				for b.Loop() {
+					for i := range n / piece {
+						widen(dst[i*piece:(i+1)*piece], src[i*size:(i+1)*size], from, dim)
+					}
+				}
 			})
 		}
 	}

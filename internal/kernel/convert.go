@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"unsafe"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -45,6 +46,31 @@ func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	default:
 		copy(binio.Bytes(dst), src)
 	}
+}
+
+// Past is the least number of float32s, of all rows together, that WidenPast is for: fewer may still be in the caches when they are
+// read.
+const Past = 1 << 20
+
+// WidenPast is Widen for memory that is written whole and read much later. Narrower types it stores past the caches, where dst
+// allows it: the memory is then not read before it is written.
+func WidenPast(dst []float32, src []byte, from dtype.Type, dim int) {
+	const vector = 16
+	switch {
+	case level == plain || from == dtype.Float32 || len(dst) == 0 || uintptr(unsafe.Pointer(&dst[0]))%(4*vector) != 0 || from == dtype.Int8 && dim%vector != 0:
+		Widen(dst, src, from, dim)
+		return
+	case from == dtype.Int8:
+		size := from.RowBytes(dim)
+		for ; len(dst) > 0; dst, src = dst[dim:], src[size:] {
+			int8ToFloat32PastSIMD(dst[:dim], src[dtype.ScaleBytes:size], dtype.Scale(src))
+		}
+	default:
+		n, size := len(dst)/vector*vector, from.Size()
+		halvesPastSIMD(dst[:n], src[:n*size], from)
+		Widen(dst[n:], src[n*size:len(dst)*size], from, dim)
+	}
+	fence() // others see the stores when the caller tells them
 }
 
 // Bits of the least float32 magnitudes that are not finite as the narrower types.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -104,6 +105,44 @@ func compareHalves(t *testing.T, src []float32, got, want []uint16) {
 			t.Fatalf("%g (%#08x) became %#04x, want %#04x", src[i], math.Float32bits(src[i]), got[i], want[i])
 		}
 	}
+}
+
+// TestWidenPast: rows of any length, at any place, are widened as Widen does, and nothing else is written.
+func TestWidenPast(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := newSource(t)
+			dim, rows := widths.Draw(t, "dim"), rapid.IntRange(0, 5).Draw(t, "rows")
+			if rapid.Bool().Draw(t, "whole vectors") {
+				dim = dim &^ 15
+			}
+			from := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8}).Draw(t, "from")
+			src := make([]byte, rows*from.RowBytes(dim))
+			if !Narrow(src, from, s.floats(dim*rows), dim) {
+				t.Skip("not finite")
+			}
+			const margin = 32
+			all := make([]float32, 3*margin+dim*rows)
+			for i := range all {
+				all[i] = 7
+			}
+			at := rapid.IntRange(0, margin).Draw(t, "place")
+			if rapid.Bool().Draw(t, "aligned") {
+				at = int(-uintptr(unsafe.Pointer(&all[0])) % 64 / 4)
+			}
+			got, want := all[at:at+dim*rows], make([]float32, dim*rows)
+			WidenPast(got, src, from, dim)
+			Widen(want, src, from, dim)
+			if !bytes.Equal(binio.Bytes(got), binio.Bytes(want)) {
+				t.Fatalf("%s: %v, want %v", from, got, want)
+			}
+			for i, x := range all {
+				if (i < at || i >= at+len(got)) && x != 7 {
+					t.Fatalf("number %d is written, %d before the rows", i, at-i)
+				}
+			}
+		})
+	})
 }
 
 // TestNarrow checks every type against its reference, for rows of any length with

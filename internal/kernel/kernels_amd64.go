@@ -114,15 +114,33 @@ func adamAVX2(w *float32, dw *float32, m *float32, v *float32, n int, step *floa
 //go:noescape
 func float16ToFloat32AVX2(dst *float32, src *byte, n int)
 
+// float16ToFloat32PastAVX2 is the twin of float16ToFloat32Plain for AVX2.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func float16ToFloat32PastAVX2(dst *float32, src *byte, n int)
+
 // bfloat16ToFloat32AVX2 is the twin of bfloat16ToFloat32Plain for AVX2.
 //
 //go:noescape
 func bfloat16ToFloat32AVX2(dst *float32, src *byte, n int)
 
+// bfloat16ToFloat32PastAVX2 is the twin of bfloat16ToFloat32Plain for AVX2.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func bfloat16ToFloat32PastAVX2(dst *float32, src *byte, n int)
+
 // int8ToFloat32AVX2 is the twin of dtype.DequantizeInt8 for AVX2.
 //
 //go:noescape
 func int8ToFloat32AVX2(dst *float32, src *byte, n int, scale float32)
+
+// int8ToFloat32PastAVX2 is the twin of dtype.DequantizeInt8 for AVX2.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func int8ToFloat32PastAVX2(dst *float32, src *byte, n int, scale float32)
 
 // maxMagnitudeAVX2 is the twin of maxMagnitudePlain for AVX2.
 //
@@ -257,15 +275,33 @@ func adamAVX512(w *float32, dw *float32, m *float32, v *float32, n int, step *fl
 //go:noescape
 func float16ToFloat32AVX512(dst *float32, src *byte, n int)
 
+// float16ToFloat32PastAVX512 is the twin of float16ToFloat32Plain for AVX512.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func float16ToFloat32PastAVX512(dst *float32, src *byte, n int)
+
 // bfloat16ToFloat32AVX512 is the twin of bfloat16ToFloat32Plain for AVX512.
 //
 //go:noescape
 func bfloat16ToFloat32AVX512(dst *float32, src *byte, n int)
 
+// bfloat16ToFloat32PastAVX512 is the twin of bfloat16ToFloat32Plain for AVX512.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func bfloat16ToFloat32PastAVX512(dst *float32, src *byte, n int)
+
 // int8ToFloat32AVX512 is the twin of dtype.DequantizeInt8 for AVX512.
 //
 //go:noescape
 func int8ToFloat32AVX512(dst *float32, src *byte, n int, scale float32)
+
+// int8ToFloat32PastAVX512 is the twin of dtype.DequantizeInt8 for AVX512.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func int8ToFloat32PastAVX512(dst *float32, src *byte, n int, scale float32)
 
 // maxMagnitudeAVX512 is the twin of maxMagnitudePlain for AVX512.
 //
@@ -289,3 +325,11 @@ func float32ToBFloat16AVX512(dst *byte, src *float32, n int) uint32
 //
 //go:noescape
 func quantizeInt8AVX512(dst *byte, src *float32, n int, scale float32)
+
+// joinAVX512 is the twin of joinPlain for AVX512.
+//
+//go:noescape
+func joinAVX512(dst *uint64, words *uint32, n int, key uint64)
+
+// fence orders stores past the caches before later stores.
+func fence()

@@ -2591,6 +2591,30 @@ singleTest:
 	VZEROUPPER
 	RET
 
+// func float16ToFloat32PastAVX2(dst *float32, src *byte, n int)
+// Requires: AVX, F16C
+TEXT ·float16ToFloat32PastAVX2(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
+	XORQ SI, SI
+	SHLQ $0x02, BX
+	SUBQ $+32, BX
+	JMP  singleTest
+
+single:
+	VCVTPH2PS (CX)(DX*1), Y0
+	VMOVNTPS  Y0, (AX)(SI*1)
+	ADDQ      $+16, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
 // func bfloat16ToFloat32AVX2(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·bfloat16ToFloat32AVX2(SB), $0-24
@@ -2607,6 +2631,31 @@ single:
 	VPMOVZXWD (CX)(DX*1), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)(SI*1)
+	ADDQ      $+16, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func bfloat16ToFloat32PastAVX2(dst *float32, src *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·bfloat16ToFloat32PastAVX2(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
+	XORQ SI, SI
+	SHLQ $0x02, BX
+	SUBQ $+32, BX
+	JMP  singleTest
+
+single:
+	VPMOVZXWD (CX)(DX*1), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVNTPS  Y0, (AX)(SI*1)
 	ADDQ      $+16, DX
 	ADDQ      $+32, SI
 
@@ -2642,6 +2691,31 @@ singleTest:
 	JLE  single
 	VZEROUPPER
 	RET
+
+// func int8ToFloat32PastAVX2(dst *float32, src *byte, n int, scale float32)
+// Requires: AVX, AVX2
+TEXT ·int8ToFloat32PastAVX2(SB), $0-28
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+32, BX
+	JMP          singleTest
+
+single:
+	VPMOVSXBD (CX)(DX*1), Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVNTPS  Y1, (AX)(SI*1)
+	ADDQ      $+8, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
 	VZEROUPPER
 	RET
 
@@ -5204,6 +5278,30 @@ singleTest:
 	VZEROUPPER
 	RET
 
+// func float16ToFloat32PastAVX512(dst *float32, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·float16ToFloat32PastAVX512(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
+	XORQ SI, SI
+	SHLQ $0x02, BX
+	SUBQ $+64, BX
+	JMP  singleTest
+
+single:
+	VCVTPH2PS (CX)(DX*1), Z0
+	VMOVNTPS  Z0, (AX)(SI*1)
+	ADDQ      $+32, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
 // func bfloat16ToFloat32AVX512(dst *float32, src *byte, n int)
 // Requires: AVX, AVX512F
 TEXT ·bfloat16ToFloat32AVX512(SB), $0-24
@@ -5220,6 +5318,31 @@ single:
 	VPMOVZXWD (CX)(DX*1), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VMOVUPS   Z0, (AX)(SI*1)
+	ADDQ      $+32, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func bfloat16ToFloat32PastAVX512(dst *float32, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·bfloat16ToFloat32PastAVX512(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
+	XORQ SI, SI
+	SHLQ $0x02, BX
+	SUBQ $+64, BX
+	JMP  singleTest
+
+single:
+	VPMOVZXWD (CX)(DX*1), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVNTPS  Z0, (AX)(SI*1)
 	ADDQ      $+32, DX
 	ADDQ      $+64, SI
 
@@ -5255,6 +5378,31 @@ singleTest:
 	JLE  single
 	VZEROUPPER
 	RET
+
+// func int8ToFloat32PastAVX512(dst *float32, src *byte, n int, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·int8ToFloat32PastAVX512(SB), $0-28
+	VBROADCASTSS scale+24(FP), Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+64, BX
+	JMP          singleTest
+
+single:
+	VPMOVSXBD (CX)(DX*1), Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVNTPS  Z1, (AX)(SI*1)
+	ADDQ      $+16, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
 	VZEROUPPER
 	RET
 
@@ -5445,4 +5593,57 @@ singleTest:
 	CMPQ SI, BX
 	JLE  single
 	VZEROUPPER
+	RET
+
+// func joinAVX512(dst *uint64, words *uint32, n int, key uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·joinAVX512(SB), $0-32
+	MOVQ         $0x9e3779b97f4a7c15, AX
+	VPBROADCASTQ AX, Z0
+	MOVQ         $0xbf58476d1ce4e5b9, AX
+	VPBROADCASTQ AX, Z1
+	MOVQ         $0x94d049bb133111eb, AX
+	VPBROADCASTQ AX, Z2
+	MOVQ         dst+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         key+24(FP), BX
+	VPBROADCASTQ BX, Z3
+	VPADDQ       Z0, Z3, Z3
+	XORQ         BX, BX
+	JMP          test
+
+eight:
+	VPMOVZXDQ (CX)(BX*4), Z4
+	VPADDQ    Z0, Z4, Z4
+	VPSRLQ    $0x1e, Z4, Z5
+	VPXORQ    Z5, Z4, Z4
+	VPMULLQ   Z1, Z4, Z4
+	VPSRLQ    $0x1b, Z4, Z5
+	VPXORQ    Z5, Z4, Z4
+	VPMULLQ   Z2, Z4, Z4
+	VPSRLQ    $0x1f, Z4, Z5
+	VPXORQ    Z5, Z4, Z4
+	VPADDQ    Z3, Z4, Z4
+	VPSRLQ    $0x1e, Z4, Z5
+	VPXORQ    Z5, Z4, Z4
+	VPMULLQ   Z1, Z4, Z4
+	VPSRLQ    $0x1b, Z4, Z5
+	VPXORQ    Z5, Z4, Z4
+	VPMULLQ   Z2, Z4, Z4
+	VPSRLQ    $0x1f, Z4, Z5
+	VPXORQ    Z5, Z4, Z4
+	VMOVDQU64 Z4, (AX)(BX*8)
+	ADDQ      $+8, BX
+
+test:
+	CMPQ BX, DX
+	JLT  eight
+	VZEROUPPER
+	RET
+
+// func fence()
+// Requires: MMX+
+TEXT ·fence(SB), $0
+	SFENCE
 	RET

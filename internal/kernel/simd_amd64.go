@@ -98,3 +98,10 @@ func adamSIMD(w, g, m, v []float32, s *AdamStep) {
 	}
 	adamPlain(w[n:], g[n:], m[n:], v[n:], s)
 }
+
+// joinSIMD joins the words that fill whole vectors, and returns their number.
+func joinSIMD(dst []uint64, key uint64, words []uint32) int {
+	n := len(words) &^ 7
+	joinAVX512(unsafe.SliceData(dst), unsafe.SliceData(words), n, key)
+	return n
+}

@@ -77,3 +77,27 @@ func float32ToBFloat16SIMD(dst []byte, src []float32) (most uint32) {
 	}
 	return max(most, float32ToBFloat16Plain(dst[2*n:], src[n:]))
 }
+
+// halvesPastSIMD converts whole vectors of float16 or bfloat16, to an aligned dst.
+func halvesPastSIMD(dst []float32, src []byte, from dtype.Type) {
+	to, p, n := first(dst), unsafe.SliceData(src), len(dst)
+	switch {
+	case from == dtype.Float16 && level == avx512:
+		float16ToFloat32PastAVX512(to, p, n)
+	case from == dtype.Float16:
+		float16ToFloat32PastAVX2(to, p, n)
+	case level == avx512:
+		bfloat16ToFloat32PastAVX512(to, p, n)
+	default:
+		bfloat16ToFloat32PastAVX2(to, p, n)
+	}
+}
+
+// int8ToFloat32PastSIMD converts whole vectors, to an aligned dst.
+func int8ToFloat32PastSIMD(dst []float32, src []byte, scale float32) {
+	if level == avx512 {
+		int8ToFloat32PastAVX512(first(dst), unsafe.SliceData(src), len(dst), scale)
+	} else {
+		int8ToFloat32PastAVX2(first(dst), unsafe.SliceData(src), len(dst), scale)
+	}
+}

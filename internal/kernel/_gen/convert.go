@@ -32,19 +32,31 @@ func shrink(s isa, width int, body func(v reg.VecVirtual, dst Mem)) {
 	})
 }
 
-// widen loops over n numbers of src, of width bytes each, and stores vectors of them after convert.
-func widen(s isa, width int, convert func(m Mem, v reg.VecVirtual)) {
-	dst, src := pointer("dst"), pointer("src")
-	j := GP64()
-	XORQ(j, j)
-	each(s, pointer("n"), 1, func(i reg.Register, o int) {
-		v := s.vector()
-		convert(at(src, j, 0), v)
-		VMOVUPS(v, at(dst, i, o))
-		ADDQ(I32(width*s.lanes), j)
-	})
-	end()
+// widening writes two functions that load n numbers of src, of width bytes each, convert them to vectors, and store these. The one
+// with the suffix Past stores past the caches: memory that is written whole and read much later is then not read before it is
+// written.
+func widening(s isa, name, parameters, twin string, width int, convert func() func(m Mem, v reg.VecVirtual)) {
+	for _, suffix := range []string{"", past} {
+		doc, store := []string{twin}, func(v reg.VecVirtual, m Mem) { VMOVUPS(v, m) }
+		if suffix == past {
+			doc, store = append(doc, "It stores past the caches, to an aligned dst: see fence."), func(v reg.VecVirtual, m Mem) { VMOVNTPS(v, m) }
+		}
+		begin(s, name+suffix, "func(dst *float32, src *byte, n int"+parameters+")", doc...)
+		one := convert()
+		dst, src := pointer("dst"), pointer("src")
+		j := GP64()
+		XORQ(j, j)
+		each(s, pointer("n"), 1, func(i reg.Register, o int) {
+			v := s.vector()
+			one(at(src, j, 0), v)
+			store(v, at(dst, i, o))
+			ADDQ(I32(width*s.lanes), j)
+		})
+		end()
+	}
 }
+
+const past = "Past"
 
 // largest keeps the greatest magnitude of its vectors, as bits. The bits have the order of the magnitudes,
 // with infinity above all numbers and NaN above infinity.
@@ -131,25 +143,35 @@ func quantize(s isa) {
 }
 
 func fromFloat16(s isa) {
-	begin(s, "float16ToFloat32", "func(dst *float32, src *byte, n int)", "float16ToFloat32Plain")
-	widen(s, 2, func(m Mem, v reg.VecVirtual) { VCVTPH2PS(m, v) })
+	widening(s, "float16ToFloat32", "", "float16ToFloat32Plain", 2, func() func(m Mem, v reg.VecVirtual) {
+		return func(m Mem, v reg.VecVirtual) { VCVTPH2PS(m, v) }
+	})
 }
 
 func fromBFloat16(s isa) {
-	begin(s, "bfloat16ToFloat32", "func(dst *float32, src *byte, n int)", "bfloat16ToFloat32Plain")
-	widen(s, 2, func(m Mem, v reg.VecVirtual) {
-		VPMOVZXWD(m, v)
-		VPSLLD(U8(16), v, v)
+	widening(s, "bfloat16ToFloat32", "", "bfloat16ToFloat32Plain", 2, func() func(m Mem, v reg.VecVirtual) {
+		return func(m Mem, v reg.VecVirtual) {
+			VPMOVZXWD(m, v)
+			VPSLLD(U8(16), v, v)
+		}
 	})
 }
 
 func dequantize(s isa) {
-	begin(s, "int8ToFloat32", "func(dst *float32, src *byte, n int, scale float32)", "dtype.DequantizeInt8")
-	scale := broadcast(s, "scale")
-	widen(s, 1, func(m Mem, v reg.VecVirtual) {
-		VPMOVSXBD(m, v)
-		VCVTDQ2PS(v, v)
-		VMULPS(scale, v, v)
+	widening(s, "int8ToFloat32", ", scale float32", "dtype.DequantizeInt8", 1, func() func(m Mem, v reg.VecVirtual) {
+		scale := broadcast(s, "scale")
+		return func(m Mem, v reg.VecVirtual) {
+			VPMOVSXBD(m, v)
+			VCVTDQ2PS(v, v)
+			VMULPS(scale, v, v)
+		}
 	})
-	end()
+}
+
+// fence writes the function that orders stores past the caches.
+func fence() {
+	TEXT("fence", 0, "func()")
+	Doc("fence orders stores past the caches before later stores.")
+	SFENCE()
+	RET()
 }

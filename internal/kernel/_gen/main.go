@@ -57,6 +57,8 @@ func main() {
 		toBFloat16(s)
 		quantize(s)
 	}
+	join()
+	fence()
 	Generate()
 }
 
