@@ -26,7 +26,7 @@ func readSums(fsys vfs.FS, dir string, file, table stage.File) (c fileSums, err 
 		return c, fmt.Errorf("read checksums: %w", err)
 	}
 	if binio.Hash(b) != table.Checksum {
-		return c, fault.New(fault.ErrCorrupt, "%s does not match its checksum", name)
+		return c, binio.BadRange(name, 0, int64(len(b)))
 	}
 	if file.Name == CompressedFeaturesFile {
 		c.frames, err = decodeFrames(b)

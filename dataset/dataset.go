@@ -122,7 +122,7 @@ func (d *Dataset) CheckLabelled() error {
 	if d.facts.Labelled() {
 		return nil
 	}
-	return fault.New(fault.ErrInput, "%s has no labels and splits: it was imported with --for predict, which only the command predict takes; import it without that flag", d.dir)
+	return fault.New(fault.ErrInput, "%s has no labels and splits: it was imported with --for predict, which only predict and feed --split all take; import it without that flag", d.dir)
 }
 
 // Labels reads and checks the label of every node: its class, or graph.Unlabelled. In a multi-label

@@ -43,13 +43,16 @@ func NewHost(bytes int) (*Host, error) {
 	if bytes == 0 {
 		return &Host{}, nil
 	}
-	mem, err := mapPages((bytes + PageSize - 1) &^ (PageSize - 1))
+	mem, err := mapPages(wholePages(bytes))
 	if err != nil {
 		return nil, fault.New(fault.ErrBudget, "host buffer of %d bytes: %w", bytes, err)
 	}
 	hostBytes.Add(int64(len(mem)))
 	return &Host{mem: mem, length: bytes}, nil
 }
+
+// wholePages rounds bytes up to whole pages.
+func wholePages(bytes int) int { return (bytes + PageSize - 1) &^ (PageSize - 1) }
 
 const maxInt = int(^uint(0) >> 1)
 

@@ -3,6 +3,7 @@ package featurestore
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"diskgnn/dataset"
 	"diskgnn/internal/fault"
@@ -27,6 +28,10 @@ type Design struct {
 	HoldsAll bool
 	// Maps reports whether the store maps its rows: it has threads that wait for page faults.
 	Maps bool
+	// Accesses returns the number of accesses that batches must exceed to be read together, on a drive that serves the
+	// given number of random pages a second, and a single one in the given time. Nil: the store has no
+	// accumulator.
+	Accesses func(perSecond float64, single time.Duration) int64
 	// HoldsLists reports whether the store divides its memory between rows and lists of in-neighbours.
 	HoldsLists bool
 	// OwnSamples reports whether the store takes only samples that were drawn for it.
@@ -36,6 +41,8 @@ type Design struct {
 	ListOrder string
 	// Shared reports whether several GPUs of a process can share the store.
 	Shared bool
+	// Remote reports whether the store can leave rows to a consumer of its batches: see Remote.
+	Remote bool
 	// InRAM says where the store holds its rows if a GPU cannot hold any, as a clause for errors; "": it can.
 	InRAM string
 	// UnlessGPUReads limits InRAM to stores for which the host reads: a GPU that reads can hold rows.
@@ -51,8 +58,12 @@ func (d *Design) Refuse(o *PlanOptions) error {
 		return fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %s", o.Policy, d.Name, strings.Join(d.Policies, ", "))
 	case o.FaultThreads != 0 && !d.Maps:
 		return fault.New(fault.ErrUsage, "--fault-threads %d: the store %s does not map its rows", o.FaultThreads, d.Name)
+	case o.Accesses != 0 && d.Accesses == nil:
+		return fault.New(fault.ErrUsage, "--accumulator %d: the store %s has no accumulator", o.Accesses, d.Name)
 	case len(o.Peers) > 0 && !d.Shared:
 		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", 1+len(o.Peers), d.Name)
+	case o.GPU == nil && o.GPUCache != nil && o.GPUCache.Value != 0 && !d.Remote:
+		return fault.New(fault.ErrUsage, "--gpu-cache %s: the store %s loads all rows of a batch; a consumer can hold rows of a pack", o.GPUCache, d.Name)
 	case d.InRAM != "" && !(d.UnlessGPUReads && o.Reads != nil):
 		return o.NoGPURows(d.InRAM)
 	}

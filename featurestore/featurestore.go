@@ -190,6 +190,9 @@ type PlanOptions struct {
 	// FaultThreads is the number of threads that touch the rows of a store with mapped rows; 0: its
 	// default.
 	FaultThreads int
+	// Accesses is the number of accesses that batches must exceed to be read together, for a store that gathers
+	// batches (Design.Accesses); 0: its default.
+	Accesses int64
 	// Least selects the smallest cache that the store can have, and overrides Cache.
 	Least bool
 	// Slots and EvalSlots are the numbers of slots for training and for evaluation.
@@ -200,7 +203,8 @@ type PlanOptions struct {
 	// GPU is the device that computes on the matrices; nil: the host does.
 	GPU device.GPU
 	// GPUMemory is the limit of the store's device memory, in bytes. GPUCache is the wanted cache
-	// there, a share of the rows, or bytes; nil: all rows that fit.
+	// there, a share of the rows, or bytes; nil: all rows that fit. Without a GPU, it is the part of the rows
+	// that a consumer of the batches holds, as float32: see Remote.
 	GPUMemory int64
 	GPUCache  *budget.Size
 	// Direct reports whether reads can land in the device's memory, for up to MostSlots slots.
@@ -264,7 +268,7 @@ type Layout struct {
 	Superbatch int
 
 	GPU          device.GPU // that computes on the matrices; nil: the host
-	GPURows      int64      // on the GPU; with Divide, on all GPUs together
+	GPURows      int64      // on the GPU; with Divide, on all GPUs together; without a GPU, held by a consumer
 	GPURowsBytes int64      // of the rows on one GPU
 	GPUBytes     int64      // of the device's memory, for the store without its slots
 	GPUSlotBytes int64      // of the device's memory, for one training slot
@@ -275,6 +279,8 @@ type Layout struct {
 	ByUse bool
 	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
 	FaultThreads int
+	// Accesses is the number of accesses that batches must exceed to be read together; 0: each is read by itself.
+	Accesses int64
 	// Unchecked reports whether rows are read without comparing checksums.
 	Unchecked bool
 	Note      string // facts about the layout for the user, or ""
@@ -355,6 +361,13 @@ type Slot interface {
 	Free()
 }
 
+// Named is a Slot that knows the ids of its input nodes.
+type Named interface {
+	// OnInput sets a function that LoadGraph calls with the ids, in the order of the Batch's Input. It must not keep or
+	// change them.
+	OnInput(f func(nodes []uint32))
+}
+
 // Landing is a Slot that may return from Fill before the drive has delivered the bytes. The device
 // computes their checksums.
 type Landing interface {
@@ -362,6 +375,14 @@ type Landing interface {
 	// match their checksums. Call it once the copies are done. After an error, discard all results
 	// computed meanwhile.
 	Landed() error
+}
+
+// Remote is a Store that can leave rows to a consumer of its batches, which holds them on a GPU of its own: the rows of
+// the ranks below Layout.GPURows. The store leaves their places in a matrix as they are.
+type Remote interface {
+	// RemoteRows reads the rows of these ranks, in order and in pieces of whole rows, and returns the bytes read. x is valid
+	// until take returns.
+	RemoteRows(ctx context.Context, rep progress.Reporter, take func(x []float32) error) (read int64, err error)
 }
 
 // Source supplies the batches of stores that hold rows alone: graphs, and facts about them.

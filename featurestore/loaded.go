@@ -17,8 +17,12 @@ type Loaded struct {
 	Ref    Ref
 	Rows   Counts // without the batch's own graph, which Loader counts
 
-	batch *graph.Batch
+	batch   *graph.Batch
+	onInput func(nodes []uint32)
 }
+
+// OnInput implements Named.
+func (l *Loaded) OnInput(f func(nodes []uint32)) { l.onInput = f }
 
 // Start implements Slot: it submits the read of the graph, and counts rows anew.
 func (l *Loaded) Start(r Ref) error {
@@ -33,6 +37,9 @@ func (l *Loaded) Load(ctx context.Context) (input []uint32, err error) {
 	}
 	if l.batch, err = l.Loader.Decode(); err != nil {
 		return nil, err
+	}
+	if l.onInput != nil {
+		l.onInput(l.batch.Input)
 	}
 	return l.batch.Input, nil
 }
@@ -52,6 +59,20 @@ func (l *Loaded) Free() {
 	if l.Loader != nil {
 		l.Loader.Free()
 	}
+}
+
+// LoadRanked loads the graph, copies its input nodes to nodes, and replaces them in the batch by their ranks.
+// ranks is by node.
+func (l *Loaded) LoadRanked(ctx context.Context, nodes, ranks []uint32) error {
+	input, err := l.Load(ctx)
+	if err != nil {
+		return err
+	}
+	copy(nodes, input)
+	for i, v := range input {
+		input[i] = ranks[v]
+	}
+	return nil
 }
 
 // HostSlot is the common part of slots with a feature matrix in RAM.
@@ -90,15 +111,7 @@ func (s *HostSlot) Open(loaders Loaders, f *Facts, eval bool) error {
 // LoadRanked loads the graph, copies its input nodes for Nodes, and replaces them in the batch by their
 // ranks. ranks is by node.
 func (s *HostSlot) LoadRanked(ctx context.Context, ranks []uint32) error {
-	input, err := s.Load(ctx)
-	if err != nil {
-		return err
-	}
-	copy(s.nodes.Uint32s(), input)
-	for i, v := range input {
-		input[i] = ranks[v]
-	}
-	return nil
+	return s.Loaded.LoadRanked(ctx, s.nodes.Uint32s(), ranks)
 }
 
 // Nodes returns the input nodes of the batch, copied by LoadRanked. The caller may change them.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
+	"time"
 
 	"diskgnn/device"
 	"diskgnn/internal/driverate"
@@ -20,32 +22,77 @@ import (
 // It holds 3 × max(depth, 16) blocks of host memory. If reads are buffered (File.Direct), the rate may be
 // the rate of the page cache. A file of less than one block is an error of kind fault.ErrInput.
 func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, e driverate.Effort) (r driverate.Rate, err error) {
-	batch := max(s.Caps().Depth, 16)
-	if blockBytes < 1 || blockBytes > mostHeld/(randomGroups*batch) {
-		return r, fault.New(fault.ErrUsage, "random rate: blocks of %d bytes are not possible", blockBytes)
+	err = onBlocks(s, path, blockBytes, randomGroups*max(s.Caps().Depth, 16), func(f File, blocks int64, mem []byte) error {
+		l := load{stack: s, file: f, mem: mem, block: blockBytes, order: newShuffled(blocks, seed), once: e.Once(), meter: driverate.NewMeter(e)}
+		if err := l.run(ctx); err != nil {
+			return err
+		}
+		r = l.meter.Rate()
+		return nil
+	})
+	if err != nil {
+		return r, fmt.Errorf("random rate: %w", err)
+	}
+	return r, nil
+}
+
+// Latency reads n aligned blocks of blockBytes bytes of the file at path in a pseudo-random order, one after the other,
+// and returns the median of their times, the stack's own time included. The seed determines the order. Errors are as
+// Random's; reads of the page cache are not told from reads of the drive.
+func Latency(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, n int) (time.Duration, error) {
+	var times []time.Duration
+	err := onBlocks(s, path, blockBytes, 1, func(f File, blocks int64, mem []byte) error {
+		var g Group
+		for order := newShuffled(blocks, seed); len(times) < n; {
+			block, ok := order.next()
+			if !ok {
+				order = newShuffled(blocks, seed)
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			begin := time.Now()
+			if err := s.Submit(&g, []Request{{File: f, Offset: block * int64(blockBytes), Buf: mem}}); err != nil {
+				return err
+			}
+			if err := s.Wait(ctx, &g); err != nil {
+				return err
+			}
+			times = append(times, time.Since(begin))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("latency of random reads: %w", err)
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// onBlocks opens a file with at least one block of blockBytes bytes, and calls do with its number of blocks and memory
+// for the given number of blocks.
+func onBlocks(s Stack, path string, blockBytes, held int, do func(f File, blocks int64, mem []byte) error) error {
+	if blockBytes < 1 || blockBytes > mostHeld/held {
+		return fault.New(fault.ErrUsage, "blocks of %d bytes are not possible", blockBytes)
 	}
 	f, err := s.Open(path)
 	if err != nil {
-		return r, fmt.Errorf("random rate: %w", err)
+		return err
 	}
 	defer f.Close()
 	blocks := f.Size() / int64(blockBytes)
 	if blocks == 0 {
-		return r, fault.New(fault.ErrInput, "random rate: %s has %d bytes, less than a block of %d", path, f.Size(), blockBytes)
+		return fault.New(fault.ErrInput, "%s has %d bytes, less than a block of %d", path, f.Size(), blockBytes)
 	}
-	mem, err := device.NewHost(randomGroups * batch * blockBytes)
+	mem, err := device.NewHost(held * blockBytes)
 	if err != nil {
-		return r, fmt.Errorf("random rate: %w", err)
+		return err
 	}
 	defer mem.Free()
 	_ = s.Register(mem.Bytes()) // a hint
 	defer func() { _ = s.Unregister(mem.Bytes()) }()
-
-	l := load{stack: s, file: f, mem: mem.Bytes(), block: blockBytes, order: newShuffled(blocks, seed), once: e.Once(), meter: driverate.NewMeter(e)}
-	if err := l.run(ctx); err != nil {
-		return r, fmt.Errorf("random rate: %w", err)
-	}
-	return l.meter.Rate(), nil
+	return do(f, blocks, mem.Bytes())
 }
 
 // randomGroups is the number of micro-batches in flight: while one is awaited, the others keep the stack

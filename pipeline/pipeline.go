@@ -62,19 +62,26 @@ type Config[S any] struct {
 	Abort func(slot S)
 	// Free, if any, is called by Close for every slot, after Abort.
 	Free func(slot S)
+	// Turn, if above 0, is the index of a link with one worker. The failure of an item in a link before it stops the
+	// pipeline in the item's turn there: that link works on all items before it, and on no item after it. Links do
+	// nothing for items after a failed one. Any other failure stops all links at once.
+	Turn int
 	// Recorder, if any, records every item's times. The names of its lanes begin with Name.
 	Recorder *Recorder
 	Name     string
 }
 
-// Validate returns an error unless there are links and slots, every link has a Do, the last link has one
-// worker, and no count is negative.
+// Validate returns an error unless there are links and slots, every link has a Do, the last link and the link of Turn
+// have one worker, and no count is negative.
 func (c *Config[S]) Validate() error {
 	if len(c.Links) == 0 || len(c.Slots) == 0 || c.Items < 0 {
 		return fmt.Errorf("pipeline: %d links, %d slots and %d items are not a pipeline", len(c.Links), len(c.Slots), c.Items)
 	}
+	if c.Turn < 0 || c.Turn >= len(c.Links) {
+		return fmt.Errorf("pipeline: the turn in link %d of %d", c.Turn, len(c.Links))
+	}
 	for i, s := range c.Links {
-		if s.Do == nil || s.Workers < 0 || i == len(c.Links)-1 && s.Workers > 1 {
+		if s.Do == nil || s.Workers < 0 || (i == len(c.Links)-1 || i > 0 && i == c.Turn) && s.Workers > 1 {
 			return fmt.Errorf("pipeline: link %q has no function, or %d workers", s.Name, s.Workers)
 		}
 	}
@@ -97,6 +104,9 @@ type Pipeline[S any] struct {
 	begun    int    // items that have a slot, or had one
 	board    board  // of the items' places
 	busy     []bool // by slot: an item is in it, or may enter it
+
+	failed atomic.Int64 // the first item that has failed before its turn, else Items
+	errs   []error      // by slot: the failure of its item, owned with it
 
 	since time.Time     // origin of all times
 	began atomic.Int64  // when the present Run did, in ns
@@ -142,7 +152,8 @@ func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 			p.queues[s].ready[k] = make(chan struct{}, 1)
 		}
 	}
-	p.busy = make([]bool, len(c.Slots))
+	p.busy, p.errs = make([]bool, len(c.Slots)), make([]error, len(c.Slots))
+	p.failed.Store(int64(c.Items))
 	for range c.Slots {
 		p.spans = append(p.spans, make([]span, len(c.Links)))
 	}
@@ -213,18 +224,33 @@ func (p *Pipeline[S]) step(w *worker, item int) error {
 	slot := item % len(p.config.Slots)
 	begin := p.now()
 	p.board.enter(w, item, begin)
-	err := p.do(w.link, slot, item)
+	var err error
+	if int64(item) < p.failed.Load() {
+		err = p.do(w.link, slot, item)
+	}
 	done := p.now()
 	p.board.leave(w, done)
 	p.spans[slot][w.link] = span{worker: w.index, idle: min(max(w.idle, time.Duration(p.began.Load())), begin), begin: begin, done: done}
 	w.idle = done
-	switch {
-	case err == nil:
-		return nil
-	case p.ctx.Err() != nil:
-		return context.Cause(p.ctx) // the link failed because the pipeline stopped, not the reverse
+	if err != nil {
+		if p.ctx.Err() != nil {
+			return context.Cause(p.ctx) // the link failed because the pipeline stopped, not the reverse
+		}
+		p.errs[slot] = &Error{Link: p.config.Links[w.link].Name, Item: item, label: p.config.Label, Err: err}
 	}
-	return &Error{Link: p.config.Links[w.link].Name, Item: item, label: p.config.Label, Err: err}
+	if w.link < p.config.Turn {
+		if err != nil {
+			p.fail(int64(item))
+		}
+		return nil
+	}
+	return p.errs[slot]
+}
+
+// fail lowers failed to an item.
+func (p *Pipeline[S]) fail(item int64) {
+	for first := p.failed.Load(); item < first && !p.failed.CompareAndSwap(first, item); first = p.failed.Load() {
+	}
 }
 
 // do calls the link's function and turns a panic into an error.

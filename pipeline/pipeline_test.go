@@ -37,10 +37,12 @@ func slots(n int) []*slot {
 // chain is a pipeline whose links check that the rules of passing on are kept.
 type chain struct {
 	links, slots, items int
+	turn                int
 	workers             []int
 	work                func(ctx context.Context, link, item int) error
 	broken              atomic.Pointer[string] // the first rule found broken
 	arrived             []int                  // items in the last link, in order
+	turned              atomic.Int64           // items that have passed the link of their turn
 	begun               []atomic.Int64         // by link: the item that must begin next
 	ring                []*slot
 }
@@ -54,7 +56,7 @@ func (c *chain) config() pipeline.Config[*slot] {
 	c.ring = slots(c.slots)
 	c.begun = make([]atomic.Int64, c.links)
 	conf := pipeline.Config[*slot]{
-		Slots: c.ring, Items: c.items,
+		Slots: c.ring, Items: c.items, Turn: c.turn,
 		Abort: func(s *slot) { s.aborted++ },
 		Free:  func(s *slot) { s.freed++ },
 	}
@@ -85,6 +87,9 @@ func (c *chain) do(ctx context.Context, s *slot, st, item int) error {
 		return err
 	}
 	s.passed++
+	if st == c.turn {
+		c.turned.Add(1)
+	}
 	if st == c.links-1 {
 		c.arrived = append(c.arrived, item)
 		s.item = -1
@@ -130,7 +135,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // Whatever the shape of the chain and wherever it fails, panics or is cancelled:
 // items keep their order and their slots, the first error is what Run returns, all
-// slots are given back, and, which synctest checks, no goroutine is left behind.
+// slots are given back, and, which synctest checks, no goroutine is left behind. If items fail before their turn, Run returns
+// the error of the first of them, whenever it comes, and exactly the items before it have had their turn.
 func TestChains(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &chain{
@@ -148,6 +154,10 @@ func TestChains(t *testing.T) {
 		item := rapid.IntRange(0, max(0, c.items-1)).Draw(rt, "at item")
 		part := rapid.IntRange(1, 7).Draw(rt, "items per run")
 		ahead := rapid.IntRange(0, 9).Draw(rt, "expected items")
+		if c.turn = rapid.IntRange(0, c.links-1).Draw(rt, "turn"); c.turn > 0 {
+			c.workers[c.turn] = 1
+		}
+		later := rapid.IntRange(item+1, item+9).Draw(rt, "an item that fails before its turn, too")
 
 		var failure error
 		synctest.Test(t, func(*testing.T) {
@@ -157,6 +167,9 @@ func TestChains(t *testing.T) {
 			c.work = func(ctx context.Context, s, i int) error {
 				if err := sleep(ctx, pause(seed, s, i)); err != nil {
 					return err
+				}
+				if how == "error" && s < c.turn && link < c.turn && i == later {
+					return errors.New("the error of a later item")
 				}
 				if s == link && i == item {
 					switch how {
@@ -170,7 +183,7 @@ func TestChains(t *testing.T) {
 				}
 				return nil
 			}
-			failure = runChain(ctx, c, how, item, part, ahead, want)
+			failure = runChain(ctx, c, how, link, item, part, ahead, want)
 		})
 		if failure != nil {
 			rt.Fatal(failure)
@@ -178,7 +191,7 @@ func TestChains(t *testing.T) {
 	})
 }
 
-func runChain(ctx context.Context, c *chain, how string, item, part, ahead int, want error) error {
+func runChain(ctx context.Context, c *chain, how string, link, item, part, ahead int, want error) error {
 	p, err := pipeline.Start(ctx, c.config())
 	if err != nil {
 		return err
@@ -220,6 +233,9 @@ func runChain(ctx context.Context, c *chain, how string, item, part, ahead int, 
 	}
 	if len(c.arrived) > item {
 		return fmt.Errorf("item %d arrived after its own failure", item)
+	}
+	if turned := int(c.turned.Load()); link < c.turn && turned != item {
+		return fmt.Errorf("item %d failed, but %d items had their turn", item, turned)
 	}
 	return c.check(len(c.arrived))
 }
@@ -433,6 +449,9 @@ func TestStartRefuses(t *testing.T) {
 		{Links: []pipeline.Link[int]{{Name: "idle"}}, Slots: []int{1}},
 		{Links: []pipeline.Link[int]{{Do: do, Workers: 2}}, Slots: []int{1}},
 		{Links: []pipeline.Link[int]{{Do: do}}, Slots: []int{1}, Items: -1},
+		{Links: []pipeline.Link[int]{{Do: do}}, Slots: []int{1}, Turn: 1},
+		{Links: []pipeline.Link[int]{{Do: do}}, Slots: []int{1}, Turn: -1},
+		{Links: []pipeline.Link[int]{{Do: do}, {Do: do, Workers: 2}, {Do: do}}, Slots: []int{1}, Turn: 1},
 	} {
 		if _, err := pipeline.Start(t.Context(), c); err == nil {
 			t.Errorf("%+v started", c)

@@ -49,8 +49,8 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, 
 	if err != nil {
 		return nil, err
 	}
-	d.source, err = onthefly.Open(ctx, fsys, onthefly.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
-		FirstEpochs: first, Topology: o.topology(), Choose: o.store().HoldsLists, IO: stacks.Beside(o.IO)}, rep)
+	d.source, err = onthefly.Open(ctx, fsys, onthefly.Options{Dataset: o.Dataset, Params: p, AllNodes: o.AllNodes, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
+		FirstEpochs: first, Topology: o.topology(), Choose: o.store().HoldsLists, GPU: o.Topology.Level == topology.Pinned, IO: stacks.Beside(o.IO)}, rep)
 	return d.source, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/program"
 	"diskgnn/iostack"
@@ -21,7 +22,7 @@ import (
 // usual are the parts of a run outside of tests. stack opens its storage stack, engine makes its
 // engine.
 func usual(stack func(kind string, o iostack.Options) (iostack.Stack, string, error), engine func(w engineWish) (engine.Engine, engineNeeds, error)) parts {
-	return parts{stack, engine, decide.Decide, enterGroup, ranks.Join, &ranks.ByNCCL}
+	return parts{stack, engine, decide.Decide, enterGroup, ranks.Join, &ranks.ByNCCL, measureDrive(driverate.Limited)}
 }
 
 // prepare opens everything and makes the run's directory last, so that a failure leaves nothing

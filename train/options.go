@@ -52,6 +52,8 @@ type Options struct {
 	Dataset string // directory of the dataset, for stores without a pack
 	Samples string // directory of its samples; "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made; rank 0's
+	// AllNodes draws batches for all nodes of Dataset, in ascending order, in place of its training nodes; for a consumer.
+	AllNodes bool
 
 	// Command is the command line that gave the options, recorded in the run's directory.
 	Command []string
@@ -155,13 +157,18 @@ func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, 
 // checkStore refuses flags that the store has no use for.
 func (o *Options) checkStore() error {
 	store, err := o.Stores.Choose(o.Store, o.places())
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if _, err = o.Accesses(); err == nil {
 		err = store.Refuse(&featurestore.PlanOptions{Policy: o.CachePolicy, FaultThreads: o.FaultThreads})
 	}
 	if err != nil {
 		return err
 	}
 	switch {
+	case o.Accumulator != "" && store.Accesses == nil:
+		return usage("--accumulator %s: the store %s has no accumulator", o.Accumulator, store.Name)
 	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !store.Maps:
 		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store.Name)
 	case o.FaultThreads < 0 || o.FaultThreads > engine.MaxThreads:
@@ -198,10 +205,10 @@ func (o *Options) checkResources() error {
 		return usage("--threads %d: give a number from 1 to %d", o.Threads, engine.MaxThreads)
 	case o.Slots < 0 || o.Slots > maxSlots:
 		return usage("--slots %d: give a number from 0 to %d", o.Slots, maxSlots)
-	case o.RAMCache != nil && !isCache(*o.RAMCache):
-		return usage("--ram-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.RAMCache)
-	case o.GPUCache != nil && !isCache(*o.GPUCache):
-		return usage("--gpu-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.GPUCache)
+	case !isCache(o.RAMCache):
+		return noCache("ram-cache", o.RAMCache)
+	case !isCache(o.GPUCache):
+		return noCache("gpu-cache", o.GPUCache)
 	case o.GPUMemory < 0:
 		return usage("--gpu-memory %d: give a positive size", o.GPUMemory)
 	case o.GPUMemory > 0 && o.Engine != EngineGPU && o.Engine != EngineAuto:
@@ -273,8 +280,16 @@ func (o *Options) checkPlateau() error {
 	return nil
 }
 
-// isCache reports whether a cache can have this size.
-func isCache(s budget.Size) bool {
+// noCache returns the error of a flag with a size that isCache refuses.
+func noCache(flag string, s *budget.Size) error {
+	return usage("--%s %s: give a share of the rows (10%%) or bytes (2GiB)", flag, s)
+}
+
+// isCache reports whether a cache can have this size. Nil is the default one.
+func isCache(s *budget.Size) bool {
+	if s == nil {
+		return true
+	}
 	switch s.Unit {
 	case budget.UnitPercent:
 		return s.Value >= 0 && s.Value <= 100

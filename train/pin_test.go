@@ -71,26 +71,38 @@ func TestGPUPinnedChangesNothing(t *testing.T) {
 // there; one that --memory does not cover is refused, and so are batches that the GPU has no
 // room for.
 func TestPinnedInRAM(t *testing.T) {
-	w := newWorld(t, worldParams{nodes: 20000, dim: 2, batch: 500, epochs: 1})
-	o := w.options("", w.live, gpuRun, dry("0.01"), func(o *Options) { o.Slots, o.BatchSize, o.Epochs, o.TrainRatio = 2, 50, 1, 0.1 })
+	w := newWorld(t, worldParams{nodes: 50000, dim: 2, batch: 500, epochs: 1})
+	o := w.options("", w.live, gpuRun, dry("0.01"), func(o *Options) { o.Slots, o.BatchSize, o.Epochs, o.TrainRatio = 2, 50, 1, 0.04 })
 	d := cudatest.Open(t)
 	near, want := w.mustRun(w.fresh(o, pinned), gpuLeaves(d, 1<<30))
 	var rep logged
 	var rec recorder
 	var far rundir.Result
 	err := fault.ErrBudget
-	for left := int64(256 << 10); errors.Is(err, fault.ErrBudget); left += 256 << 10 { // the first that suffices
+	left := int64(256 << 10)
+	for ; errors.Is(err, fault.ErrBudget); left += 256 << 10 { // the first that suffices
 		rec = recorder{}
 		far, err = w.run(context.Background(), w.fresh(o, pinned), &rep, inTurn(gpuLeaves(d, left), rec.wrap))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(rep.String(), "pinned in RAM, more than a quarter of the") || !slices.Equal(rec.losses, want) {
+	if !strings.Contains(rep.String(), "pinned in RAM, more than a quarter of the") || strings.Contains(rep.String(), " its own memory: ") || !slices.Equal(rec.losses, want) {
 		t.Errorf("%d losses, %d wanted: %s", len(rec.losses), len(want), rep.String())
 	}
-	if more := far.Setup.Planned - near.Setup.Planned; more < 8*20000 || far.Setup.GPUBytes >= near.Setup.GPUBytes {
+	if more := far.Setup.Planned - near.Setup.Planned; more < 12*50000 || far.Setup.GPUBytes >= near.Setup.GPUBytes {
 		t.Errorf("in RAM %d bytes more are planned; %d of the GPU's, with the topology there %d", more, far.Setup.GPUBytes, near.Setup.GPUBytes)
+	}
+	// With more room, its index and the lists with most draws are on the GPU as well.
+	var most int64
+	for ; !strings.Contains(rep.String(), " its own memory: "); left += 256 << 10 {
+		rep, rec, most = logged{}, recorder{}, 0
+		if far, err = w.run(context.Background(), w.fresh(o, pinned), &rep, inTurn(gpuWatched(d, left, &most), rec.wrap)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(rec.losses, want) || most != far.Setup.GPUBytes || far.Setup.GPUBytes >= near.Setup.GPUBytes {
+		t.Errorf("%d losses, %d wanted; %d bytes of the GPU's are held, %d are said: %s", len(rec.losses), len(want), most, far.Setup.GPUBytes, rep.String())
 	}
 	_, err = w.run(context.Background(), w.fresh(o, pinned), &logged{}, gpuLeaves(d, 10<<10))
 	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--topology pinned: drawing") || strings.Contains(err.Error(), "\n") {
@@ -104,19 +116,24 @@ func TestPinnedMemory(t *testing.T) {
 	d := cudatest.Open(t)
 	o := w.options("", w.live, gpuRun, pinned)
 	var most int64
-	r, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
-		gpuLeaves(d, 1<<30)(p)
-		made := p.engine
-		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
-			e, needs, err := made(w)
-			return &heldWatch{e, func() { held, _ := d.Held(); most = max(most, held) }}, needs, err
-		}
-	})
+	r, err := w.run(context.Background(), o, &logged{}, gpuWatched(d, 1<<30, &most))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if most != r.Setup.GPUBytes {
 		t.Errorf("%d bytes of the GPU's are held, %d are said", most, r.Setup.GPUBytes)
+	}
+}
+
+// gpuWatched is gpuLeaves; most becomes the bytes of the GPU's memory that are held while training.
+func gpuWatched(d *cuda.Device, left int64, most *int64) func(*parts) {
+	return func(p *parts) {
+		gpuLeaves(d, left)(p)
+		made := p.engine
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			e, needs, err := made(w)
+			return &heldWatch{e, func() { held, _ := d.Held(); *most = max(*most, held) }}, needs, err
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"time"
 
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/onthefly"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -54,6 +56,8 @@ type Plan struct {
 	EmptyCache   bool    `json:"empty_cache,omitempty"`
 	// ValidSeconds is the time of one validation.
 	ValidSeconds float64 `json:"valid_seconds"`
+	// Drawn are counts of an epoch of batches that are drawn while training.
+	Drawn *onthefly.Drawn `json:"drawn,omitempty"`
 	// Exact is the plan of one exact validation, if that is the kind.
 	Exact *exact.Plan `json:"exact_validation,omitempty"`
 
@@ -75,7 +79,7 @@ type LinkSeconds struct {
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
 	g := newGPUDevice(0)
 	defer g.close()
-	return makePlan(ctx, fsys, o, rep, usual(g.openStack, g.newEngine))
+	return makePlan(ctx, fsys, o, nil, rep, usual(g.openStack, g.newEngine))
 }
 
 // Plannable refuses options of runs that MakePlan cannot plan.
@@ -89,7 +93,7 @@ func (o *Options) Plannable() error {
 	return nil
 }
 
-func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, parts parts) (Plan, error) {
+func makePlan(ctx context.Context, fsys vfs.FS, o Options, consumer func(*featurestore.Facts) decide.Needs, rep progress.Reporter, parts parts) (Plan, error) {
 	if err := o.Plannable(); err != nil {
 		return Plan{}, err
 	}
@@ -118,7 +122,7 @@ func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	defer p.drawing.close()
 	var plan Plan
 	err = p.attempts(func() (err error) {
-		r := &runner{process: p, out: o.Out, source: o.source(), root: true, began: time.Now(), planning: true, unsummed: unsummed}
+		r := &runner{process: p, out: o.Out, source: o.source(), root: true, began: time.Now(), planning: true, consumer: consumer, unsummed: unsummed}
 		defer r.close()
 		if err := r.prepare(ctx, &o); err != nil {
 			return p.drawing.noRoom(r.remake(err), o.Out)
@@ -187,6 +191,10 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Table) {
 	o, s := &r.decision.Options, r.setup()
 	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
+	if source := r.drawing.source; source != nil {
+		drawn := source.Drawn()
+		p.Drawn = &drawn
+	}
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
 	p.Slots, p.MemoryBytes = s.Slots, r.decision.Memory.Total
 	p.CacheRows, p.CacheBytes, p.HeldBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.HeldSize, s.GPUBytes

@@ -31,7 +31,7 @@ func (w *world) plan(ctx context.Context, o Options, change func(*parts)) (Plan,
 		change(&p)
 	}
 	held, before := device.HostBytes(), sizes(w.t, w.dir)
-	plan, err := makePlan(ctx, disk, o, progress.Discard, p)
+	plan, err := makePlan(ctx, disk, o, nil, progress.Discard, p)
 	if n := device.HostBytes(); n != held {
 		w.t.Errorf("%d bytes of host memory were not given back", n-held)
 	}

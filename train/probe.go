@@ -39,6 +39,9 @@ func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err err
 		return f, err
 	}
 	f.IO.Name = r.stack.Name()
+	if err := r.accumulate(ctx, o); err != nil {
+		return f, err
+	}
 	if err := r.openEngines(ctx, o); err != nil {
 		return f, err
 	}
@@ -135,6 +138,9 @@ func (r *runner) openEngines(ctx context.Context, o *Options) error {
 	if o.Engine == EngineNone {
 		for range o.replicas() {
 			r.replicas = append(r.replicas, &epoch.Replica{Reduction: collective.Alone{}})
+		}
+		if r.consumer != nil {
+			r.needs.Needs = r.consumer(&r.facts)
 		}
 	} else if err := r.newEngines(o); err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore/marius"
+	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/progress"
 	"diskgnn/presample"
@@ -98,12 +100,18 @@ func TestStoresOnRealGraphs(t *testing.T) {
 }
 
 // The same on GPUs, emulated ones with late work among them: all stores, with parts of their rows or pages on the
-// GPU, read by the host or by the GPU, come to the scores and weights of the pack, to the bit.
+// GPU, read by the host or by the GPU, come to the scores and weights of the pack, to the bit. On samples of partitions,
+// marius comes to memory's.
 func TestStoresOnRealGraphsByGPU(t *testing.T) {
 	smaller := func(g *realGraph) { g.ratio, g.batch, g.eval = min(g.ratio, 0.05), g.batch/8, "1,1" } // emulated kernels are slow
 	onRealGraphs(t, smaller, func(t *testing.T, w *world, g realGraph) {
 		p := w.pack(10)
 		kind := storetest.LoadDrives(t, w.path("dataset"), 2)
+		_, err := presample.Run(t.Context(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("parts"), BatchSize: g.batch, Fanout: []int{10, 10}, EvalFanout: g.eval, Epochs: 2, TrainRatio: g.ratio,
+			Order: "dispersed", Partitions: 8, Buffer: 4}, progress.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
 		run := func(t *testing.T, d *cuda.Device) {
 			a := w.options(p, gpuRun, func(o *Options) {
 				o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.Memory, o.GPUCache = "sage", "aggregate", 8, 1, g.memory, percent(5)
@@ -115,7 +123,7 @@ func TestStoresOnRealGraphsByGPU(t *testing.T) {
 					o.IO = io
 				}
 			}
-			ways := map[string]func(*Options){"memory": w.fromSamples, "pages, by the GPU": read(kind, w.paging)}
+			ways := map[string]func(*Options){"memory": w.fromSamples, "pages, by the GPU": read(kind, w.paging), "blocks": w.inBlocks}
 			for store := range readers {
 				ways[store], ways[store+", by the GPU"] = w.reading(store), read(kind, w.reading(store))
 			}
@@ -133,6 +141,16 @@ func TestStoresOnRealGraphsByGPU(t *testing.T) {
 				if x != y {
 					t.Errorf("%s: other weights than with the pack", store)
 				}
+			}
+			var of [2]ending
+			for i, store := range []string{memory.Name, marius.Name} {
+				b := w.fresh(a, w.fromSamples, func(o *Options) { o.Samples, o.Store = w.path("parts"), store })
+				w.mustRun(b, readingOn(d))
+				of[i] = w.ending(b.Out)
+				of[i].metrics = ""
+			}
+			if of[0] != of[1] {
+				t.Errorf("%s: other weights than with %s", marius.Name, memory.Name)
 			}
 			t.Logf("%d steps, %d ways, loss %v", len(want), len(ways), want[len(want)-1])
 		}

@@ -22,7 +22,7 @@ func TestPreferences(t *testing.T) {
 	for _, p := range preferences {
 		rows = append(rows, p.Name+": "+p.name)
 	}
-	want := []string{"threads: threads", "io: io", "memory: memory", "ram-cache: cache", "cache-policy: cache policy", "fault-threads: fault threads",
+	want := []string{"threads: threads", "io: io", "memory: memory", "ram-cache: cache", "cache-policy: cache policy", "accumulator: accumulator", "fault-threads: fault threads",
 		"topology: topology", "topology-memory: held topology", "topology-order: ", "page-cache: page cache", "gpu-memory: ", "gpu-cache: GPU cache",
 		"slots: slots", ": slots for evaluation", ": ranks", "checkpoint-every: ", "keep: ", "trace: "}
 	if diff := cmp.Diff(want, rows); diff != "" {
@@ -33,7 +33,7 @@ func TestPreferences(t *testing.T) {
 // preferring are options of every preference, by which a graph's batches are drawn and read from a store.
 func preferring(store string) Options {
 	o := Options{Stores: builtin, Recipe: recipe.Recipe{Fanout: "3,4"}, Store: store, Dataset: "graph"}
-	o.Resources = rundir.Resources{Memory: 1, Threads: 2, RAMCache: &budget.Size{Value: 3, Unit: budget.UnitBytes}, CachePolicy: builtin.Design("rows").Policies[0], FaultThreads: 4,
+	o.Resources = rundir.Resources{Memory: 1, Threads: 2, RAMCache: &budget.Size{Value: 3, Unit: budget.UnitBytes}, CachePolicy: builtin.Design("rows").Policies[0], FaultThreads: 4, Accumulator: "11",
 		PageCache: decide.PageCacheDrop, Slots: 5, GPUMemory: 6, GPUCache: &budget.Size{Value: 7, Unit: budget.UnitPercent}, IO: "pread"}
 	o.Topology.Level, o.Topology.Memory, o.Topology.Order = topology.Cached, &budget.Size{Value: 8, Unit: budget.UnitBytes}, "degree"
 	o.CheckpointEvery, o.Keep, o.Trace = rundir.Interval{Batches: 9}, 10, true
@@ -49,11 +49,12 @@ func preferring(store string) Options {
 // given it, as far as its store has a use for it.
 func TestPreferencesAreKept(t *testing.T) {
 	for _, c := range []struct{ store, fanout, level, lost string }{
-		{"rows", "3,4", topology.Cached, "fault-threads page-cache"},
-		{"mmap", "3,4", topology.Cached, "cache-policy"},
-		{"memory", "3,4", topology.Cached, "ram-cache cache-policy fault-threads page-cache"},
-		{"rows", "", topology.Cached, "fault-threads topology topology-memory topology-order page-cache"},
-		{"rows", "3,4", topology.Mapped, "fault-threads topology-memory topology-order page-cache"},
+		{"gids", "3,4", topology.Cached, "cache-policy fault-threads page-cache"},
+		{"rows", "3,4", topology.Cached, "accumulator fault-threads page-cache"},
+		{"mmap", "3,4", topology.Cached, "cache-policy accumulator"},
+		{"memory", "3,4", topology.Cached, "ram-cache cache-policy accumulator fault-threads page-cache"},
+		{"rows", "", topology.Cached, "accumulator fault-threads topology topology-memory topology-order page-cache"},
+		{"rows", "3,4", topology.Mapped, "accumulator fault-threads topology-memory topology-order page-cache"},
 	} {
 		was := preferring(c.store)
 		was.Topology.Level = c.level
@@ -120,6 +121,7 @@ func TestChanges(t *testing.T) {
 		{func(f *rundir.File) { f.Setup.CacheSize = 1 << 20 }, "cache 1.0 MiB (was 0 B)"},
 		{func(f *rundir.File) { f.Setup.CachePolicy = "lru" }, "cache policy lru (was )"},
 		{func(f *rundir.File) { f.Setup.FaultThreads = 1 }, "fault threads 1 (was 0)"},
+		{func(f *rundir.File) { f.Setup.Accumulator = 5 }, "accumulator 5 (was 0)"},
 		{func(f *rundir.File) { f.Setup.Topology = "cached" }, "topology cached (was mapped)"},
 		{func(f *rundir.File) { f.Setup.Topology = topology.Mapped }, ""},
 		{func(f *rundir.File) { f.Setup.TopologySize = 1 << 20 }, "held topology 1.0 MiB (was 0 B)"},

@@ -236,17 +236,21 @@ func TestMissesAreTheRecounts(t *testing.T) {
 		"rows, little":         {small, singlerows.Name, "", "sieve", 1, -1, countRows(&sieve{}), false, false},
 		"memory, on GPU":       {small, memory.Name, "", "", -1, 30, countMemory, false, false},
 		"ginex, on GPU":        {small, ginex.Name, "", "", 10, 5, countGinex, true, true},
-		"gids, on GPU":         {small, gids.Name, "", "paper", 30, 0, countGIDS(false, 30), true, false},
+		"gids, on GPU":         {small, gids.Name, "", "paper", 30, 0, countGIDS(false, 30, 854), true, false},
 		"ginex":                {small, ginex.Name, "", "", 10, -1, countGinex, true, false},
 		"gnndrive":             {small, gnndrive.Name, "", "", 40, -1, countStandby, false, false},
 		"gnndrive, little":     {small, gnndrive.Name, "", "", 10, -1, countStandby, false, false},
 		"gnndrive, on GPU":     {small, gnndrive.Name, "", "", 10, 25, countStandby, false, false},
 		"hyperion":             {small, hyperion.Name, "", "", 20, -1, countHyperion, false, false},
 		"hyperion, on GPU":     {small, hyperion.Name, "", "", 15, 10, countHyperion, false, false},
-		"gids, paper":          {small, gids.Name, "", "paper", 30, -1, countGIDS(false, 30), true, false},
-		"gids, script":         {small, gids.Name, "", "script", 60, -1, countGIDS(true, 60), true, false},
+		"gids, paper":          {small, gids.Name, "", "paper", 30, -1, countGIDS(false, 30, 854), true, false},
+		"gids, script":         {small, gids.Name, "", "script", 60, -1, countGIDS(true, 60, 854), true, false},
+		"gids, accumulator":    {small, gids.Name, "", "paper", 30, -1, countGIDS(false, 30, 3000), true, false},
 		"agnes":                {wide, agnes.Name, "", "", 50, -1, countAgnes, true, false},
 		"agnes, to a row":      {wide, agnes.Name, "", "", wide.trace.union(5), -1, countAgnes, true, false},
+		"agnes, on GPU":        {wide, agnes.Name, "", "", 30, 20, countAgnes, true, false},
+		"agnes, all on GPU":    {wide, agnes.Name, "", "", 0, 50, countAgnes, true, false},
+		"marius, on GPU":       {divided, marius.Name, "", "", 30, 20, countMarius, false, true},
 		"marius":               {divided, marius.Name, "", "", 100. / 3, -1, countMarius, false, false},
 		"marius, ahead":        {divided, marius.Name, "", "", 50, -1, countMarius, false, false},
 		"mmap":                 {small, mmap.Name, "", "", 40, -1, countMapped(40), false, false},
@@ -267,6 +271,9 @@ func TestMissesAreTheRecounts(t *testing.T) {
 				}
 				if c.gpu >= 0 {
 					o.Engine, o.GPUCache = EngineGPU, percent(c.gpu)
+				}
+				if name == "gids, accumulator" {
+					o.Accumulator = "3000"
 				}
 				if c.store == mmap.Name { // evaluation uses the page cache, too
 					o.ValidateEvery, o.Slots = 4, 1

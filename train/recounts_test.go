@@ -2,6 +2,7 @@ package train
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -359,10 +360,11 @@ func countMin(tr *replay, rows, _ int) func(int) counted {
 }
 
 // countAgnes counts by hyperbatches: each block of 1 MiB once, with their first batch.
-func countAgnes(tr *replay, rows, _ int) func(int) counted {
+func countAgnes(tr *replay, rows, near int) func(int) counted {
 	const block = 1 << 20
 	end := 0 // of the hyperbatch
 	unused := map[uint32]bool{}
+	var frames []uint32 // by frame: its node
 	return func(k int) counted {
 		var n counted
 		if k == end {
@@ -381,6 +383,7 @@ func countAgnes(tr *replay, rows, _ int) func(int) counted {
 				unused = both
 				end++
 			}
+			frames = slices.Sorted(maps.Keys(unused))
 			blocks := map[int64]bool{}
 			for v := range unused {
 				for b := int64(v) * tr.row / block; b*block < int64(v+1)*tr.row; b++ {
@@ -397,8 +400,11 @@ func countAgnes(tr *replay, rows, _ int) func(int) counted {
 			if unused[v] {
 				delete(unused, v)
 				n.useful += tr.row
-			} else {
-				n.hits++
+				continue
+			}
+			n.hits++
+			if at, _ := slices.BinarySearch(frames, v); at < near {
+				n.near++
 			}
 		}
 		return n
@@ -561,7 +567,7 @@ func (tr *replay) central(most int, script bool) map[uint32]bool {
 
 // countGIDS counts pages in lines, which keep their pages while a batch under way or one of the next eight
 // uses them.
-func countGIDS(script bool, percent float64) recounter {
+func countGIDS(script bool, percent float64, need int) recounter {
 	return func(tr *replay, _, _ int) func(int) counted {
 		bytes := int64(percent/100*float64(tr.nodes)) * tr.row
 		rows := min(bytes/2/tr.row, int64(tr.nodes/5))
@@ -632,10 +638,10 @@ func countGIDS(script bool, percent float64) recounter {
 			}
 			n.hitsP -= n.missesP
 			gathered, served = gathered+1, served+int(n.buffered)
-			more := accesses+int(n.rows-n.buffered) <= 854
+			more := accesses+int(n.rows-n.buffered) <= need
 			accesses += int(n.rows - n.buffered)
 			if script {
-				more = accesses+served <= 854+gathered*last
+				more = accesses+served <= need+gathered*last
 			}
 			if !more || gathered == 64 {
 				gathered, accesses, served, last = 0, 0, 0, served

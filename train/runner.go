@@ -28,6 +28,7 @@ type parts struct {
 	enter  func(limit int64, delegated bool) (group, error) // see memgroup.Enter
 	join   func(ctx context.Context, m *ranks.Membership, rep progress.Reporter) (*collective.Group, error)
 	reduce *ranks.Reducing
+	drive  func(ctx context.Context, s iostack.Stack, file string, seed uint64) (perSecond float64, single time.Duration, err error)
 }
 
 // group is a memory cgroup that the process is in.
@@ -40,6 +41,7 @@ type process struct {
 	parts     parts
 	drawing   drawing
 	recording *recording
+	accesses  int64             // that suit the drive; 0: not measured
 	group     *collective.Group // of the ranks
 	monitor   *monitor.Monitor  // that shows the run; nil: none
 }
@@ -65,6 +67,8 @@ type runner struct {
 	was         *rundir.File // of the resumed run, or nil
 
 	planning bool // a few batches are computed, nothing is written
+	// consumer returns the memory of a consumer in the place of an engine; nil: there is none.
+	consumer func(f *featurestore.Facts) decide.Needs
 	unsummed bool // the file of weights that the run begins with has no checksum
 
 	found    featurestore.Candidate

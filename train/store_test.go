@@ -317,7 +317,7 @@ func TestResumeOnRecordedAccesses(t *testing.T) {
 }
 
 // On samples of a buffer of partitions, a run that holds these ends as one that holds all rows,
-// also when it was interrupted, or went on with the other store in between.
+// also when it was interrupted, or went on with the other store in between, or has partitions on a GPU.
 func TestHoldingPartitions(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	for order, walk := range map[string]string{"dispersed": "sweep", "sequential": ""} {
@@ -333,8 +333,8 @@ func TestHoldingPartitions(t *testing.T) {
 		a := w.options("", w.fromSamples, func(o *Options) { o.LayerOrder = "aggregate" })
 		_, want := w.mustRun(a, nil)
 		whole := w.fresh(a, holding)
-		r, losses := w.mustRun(whole, nil)
-		if e := r.Epochs[1]; !slices.Equal(losses, want) || e.RAMBytes == 0 || e.BytesRead <= e.GraphBytesRead || w.ending(whole.Out).final != w.ending(a.Out).final {
+		inRAM, losses := w.mustRun(whole, nil)
+		if e := inRAM.Epochs[1]; !slices.Equal(losses, want) || e.RAMBytes == 0 || e.BytesRead <= e.GraphBytesRead || w.ending(whole.Out).final != w.ending(a.Out).final {
 			t.Errorf("%s: %+v, losses %v, in memory %v", order, e, losses, want)
 		}
 		for _, at := range []int{1, 7, 20} {
@@ -360,6 +360,24 @@ func TestHoldingPartitions(t *testing.T) {
 		if w.ending(o.Out).final != w.ending(a.Out).final {
 			t.Errorf("%s: on both stores in turn, another ending", order)
 		}
+		onGPU := func(o *Options) { o.Engine, o.GPUCache = EngineGPU, percent(30) }
+		a = w.fresh(a, onGPU)
+		w.mustRun(a, onDevice(cudatest.Open(t)))
+		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
+			o := w.fresh(whole, onGPU)
+			r, _ := w.mustRun(o, onDevice(d))
+			if e := r.Epochs[1]; e.GPUServedBytes == 0 || e.BytesRead != inRAM.Epochs[1].BytesRead || w.ending(o.Out).final != w.ending(a.Out).final {
+				t.Errorf("%s, rows on the GPU: %+v", order, e)
+			}
+			o = w.fresh(o)
+			w.interrupt(o, 7, onDevice(d))
+			if _, err := w.run(context.Background(), Options{Stores: builtin, Out: o.Out, Resume: true}, &logged{}, onDevice(d)); err != nil {
+				t.Fatal(err)
+			}
+			if w.ending(o.Out).final != w.ending(a.Out).final {
+				t.Errorf("%s, rows on the GPU, interrupted: another ending", order)
+			}
+		})
 	}
 }
 
@@ -439,6 +457,10 @@ func TestRowsRefuses(t *testing.T) {
 		"--cache-policy lru: the rows in the cache of the store memory are chosen before training": func(o *Options) { w.fromSamples(o); o.CachePolicy = "lru" },
 		"--cache-policy min: the store rows has s3fifo, lru, clock, sieve":                         func(o *Options) { w.reading(singlerows.Name)(o); o.CachePolicy = "min" },
 		"--fault-threads 4: the store rows does not map its rows":                                  func(o *Options) { w.reading(singlerows.Name)(o); o.FaultThreads = 4 },
+		"--accumulator 5: the store rows has no accumulator":                                       func(o *Options) { w.reading(singlerows.Name)(o); o.Accumulator = "5" },
+		"--accumulator measure: the store rows has no accumulator":                                 func(o *Options) { w.reading(singlerows.Name)(o); o.Accumulator = rundir.Measure },
+		"--accumulator 0: give a number of accesses from 1 to 1099511627776, or measure":           func(o *Options) { w.paging(o); o.Accumulator = "0" },
+		"--accumulator many: give a number of accesses from 1 to 1099511627776, or measure":        func(o *Options) { w.paging(o); o.Accumulator = "many" },
 		"--fault-threads 5000: give a number from 1 to 4096":                                       func(o *Options) { w.mappingRows(o); o.FaultThreads = 5000 },
 		"--shuffle-batches: the cache of the store rows needs":                                     func(o *Options) { w.reading(singlerows.Name)(o); o.ShuffleBatches = true },
 	} {

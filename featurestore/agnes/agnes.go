@@ -1,7 +1,7 @@
 // Package agnes is the store that reads the features of a DATASET in blocks of 1 MiB, each for many
 // batches at once, as AGNES does (KDD 2026): the accesses of a hyperbatch, which is up to 1,024
 // batches, are recorded before it begins; then every block that any of them needs is read once, in the
-// order of the file, and its rows wait in RAM for their batches. There is no pack; graphs come from a
+// order of the file, and its rows wait in memory for their batches. There is no pack; graphs come from a
 // featurestore.Source.
 //
 // With R the bytes of a row, S the bytes of the file, B = 2²⁰, and N(h) the input nodes of the batches
@@ -11,21 +11,21 @@
 //
 // (a last page that the file ends in may count whole), at the first batch of the hyperbatch. A row is
 // held once however many of the batches use it: the first use is a miss, the others are hits. With C
-// rows in RAM, a hyperbatch is
+// rows in RAM and on the GPU, a hyperbatch is
 //
 //	the next batches of the sample epoch, 1,024 at most, with |N(h)| ≤ C
 //
-// It follows from C and the samples alone. Rows of one hyperbatch are not kept for the next. Blocks land
-// in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most. Up to one read
-// for each block of the buffer is in flight.
+// It follows from C and the samples alone. Its rows are in frames by ascending node; if a GPU computes, the first
+// frames are in its memory. Rows of one hyperbatch are not kept for the next. Blocks land in a buffer of a sixteenth
+// of the rows' memory, 2 blocks at least and 32 at most. Up to one read for each block of the buffer is in flight.
 //
 // A hyperbatch is recorded while the previous one is trained, one batch for each trained batch. Recording
 // reads the graph of each batch once more. The blocks are read at the first batch of the hyperbatch, when
-// all earlier batches are assembled. AGNES likewise samples a hyperbatch during the previous one, and
-// trains when its rows have been gathered.
+// all earlier batches are assembled; if a GPU computes, rows are replaced when it has gathered these batches.
+// AGNES likewise samples a hyperbatch during the previous one, and trains when its rows have been gathered.
 //
 // Three things differ from AGNES. Hyperbatches are as long as memory allows; AGNES writes the rows without
-// room in RAM to one file for each batch, and reads them again. Blocks are parts of the file, so a row
+// room to one file for each batch, and reads them again. Blocks are parts of the file, so a row
 // may lie on two. The source holds the topology.
 package agnes
 
@@ -33,10 +33,8 @@ import (
 	"fmt"
 
 	"diskgnn/dataset"
-	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/phases"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 )
@@ -59,7 +57,7 @@ const windowAhead = 1
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, InRAM: "the store " + Name + " holds rows in RAM"}
+	return featurestore.Design{Name: Name, On: on}
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
@@ -75,8 +73,8 @@ type design struct {
 }
 
 // Units returns one row as the unit: at least the input nodes of the largest batch, at most all nodes.
-func (d *design) Units() (rows, least, most int64) {
-	return 1, min(int64(d.facts.Inputs(false)), d.facts.Nodes), d.facts.Nodes
+func (d *design) Units() phases.Units {
+	return phases.Units{Rows: 1, Frames: 1, Least: min(int64(d.facts.Inputs(false)), d.facts.Nodes), Most: d.facts.Nodes}
 }
 
 func (d *design) size() int64 { return d.facts.Nodes * int64(d.facts.RowBytes) }
@@ -90,12 +88,8 @@ func (d *design) blocks(rows int64) int64 {
 func (d *design) Count(l *featurestore.Layout, rows int64) {
 	blocks := d.blocks(rows)
 	l.TableBytes += 4 * ((d.size() + blockBytes - 1) / blockBytes)
-	l.RAMBytes += d.rowsBytes(rows) + blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes) + phases.FreshBytes(rows)
+	l.RAMBytes += blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes)
 	l.Ahead, l.WindowBytes = windowAhead, d.source.WindowBytes(windowAhead)
 	l.Note = fmt.Sprintf("hyperbatches of up to %s and %s; reads up to %s of %s at a time",
 		units.Of(min(d.longest, d.facts.BatchesPerEpoch), "batch"), units.Of(rows, "row"), units.Of(blocks, "block"), budget.FormatBytes(blockBytes))
-}
-
-func (d *design) rowsBytes(rows int64) int64 {
-	return binio.AlignUp(rows*int64(d.facts.RowBytes), device.PageSize)
 }

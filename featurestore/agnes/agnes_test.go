@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/all"
@@ -18,6 +23,8 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+	stacks "diskgnn/iostack/all"
 	"diskgnn/presample"
 )
 
@@ -76,19 +83,20 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.more, c.longest)
-			}, storetest.NoGPURows, storetest.ReadsAhead)
+			}, storetest.ReadsAhead)
 		})
 	}
 }
 
-// step is what a batch reads of rows, and how many of them it uses first.
+// step is what a batch reads of rows, how many of them it uses first, and how many others have one of the first
+// frames.
 type step struct {
-	bytes int64
-	first int
+	bytes       int64
+	first, near int
 }
 
 // oracle is what the batches of a sample epoch come to, by sets of nodes.
-func oracle(epoch [][]uint32, rows, longest int, row, size int64) (steps []step) {
+func oracle(epoch [][]uint32, rows, near, longest int, row, size int64) (steps []step) {
 	for len(epoch) > 0 {
 		needs, n := map[uint32]bool{}, 0
 		for n < len(epoch) && n < longest {
@@ -113,6 +121,7 @@ func oracle(epoch [][]uint32, rows, longest int, row, size int64) (steps []step)
 		for b := range blocks {
 			bytes += min(1<<20, size-b<<20)
 		}
+		frames := slices.Sorted(maps.Keys(needs))
 		for _, b := range epoch[:n] {
 			s := step{bytes: bytes}
 			bytes = 0
@@ -120,6 +129,8 @@ func oracle(epoch [][]uint32, rows, longest int, row, size int64) (steps []step)
 				if needs[v] {
 					s.first++
 					delete(needs, v)
+				} else if slices.Index(frames, v) < near {
+					s.near++
 				}
 			}
 			steps = append(steps, s)
@@ -130,13 +141,15 @@ func oracle(epoch [][]uint32, rows, longest int, row, size int64) (steps []step)
 }
 
 // What a batch reads is what the formula says of its hyperbatch: each block once, with the first
-// batch. Hits and misses are all accesses, and misses all rows that the hyperbatch needs.
+// batch. Hits and misses are all accesses, and misses all rows that the hyperbatch needs. A GPU has the rows of the
+// smallest nodes of the hyperbatch.
 func TestReadsAreTheFormulasOfTheTrace(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 150, AvgDegree: 4, Dim: 15001}, Batch: 5, Epochs: 2, Fanout: []int{2, 2}}, sample)
 	trace := w.Trace(t)
 	const row = 4 * 15001
 	const size = 150 * row // 8.6 blocks
-	for _, k := range []struct{ more, longest int }{{0, 0}, {10, 0}, {40, 0}, {1000, 0}, {1000, 1}, {30, 2}} {
+	d := cudatest.Open(t)
+	for _, k := range []struct{ more, longest, near int }{{0, 0, 0}, {0, 0, 20}, {10, 0, 0}, {40, 0, 0}, {40, 0, 35}, {1000, 0, 0}, {1000, 0, 100}, {1000, 0, 150}, {1000, 1, 0}, {30, 2, 0}, {30, 2, 31}} {
 		c := find(t, w, k.more, k.longest)
 		f := c.Facts()
 		most := k.longest
@@ -145,9 +158,14 @@ func TestReadsAreTheFormulasOfTheTrace(t *testing.T) {
 		}
 		var want []step
 		for e := range f.Epochs {
-			want = append(want, oracle(trace[e*f.BatchesPerEpoch:][:f.BatchesPerEpoch], min(f.Inputs(false)+k.more, 150), most, row, size)...)
+			want = append(want, oracle(trace[e*f.BatchesPerEpoch:][:f.BatchesPerEpoch], min(f.Inputs(false)+k.more, 150), k.near, most, row, size)...)
 		}
-		st := storetest.Open(t, c, 1)
+		var o featurestore.PlanOptions
+		if k.near > 0 {
+			rows := func(n int) *budget.Size { return &budget.Size{Value: float64(n * row), Unit: budget.UnitBytes} }
+			o = featurestore.PlanOptions{GPU: d, GPUCache: rows(k.near), Cache: rows(min(f.Inputs(false)+k.more, 150) - k.near)}
+		}
+		st := storetest.OpenWith(t, c, 1, o)
 		st.FillFor(t, 0)
 		sl, hits := st.Slots[0], 0
 		for i := range 2*len(trace) + 3 {
@@ -155,9 +173,16 @@ func TestReadsAreTheFormulasOfTheTrace(t *testing.T) {
 			if err := storetest.Load(t.Context(), sl, ref); err != nil {
 				t.Fatal(err)
 			}
-			w.Holds(t, ref, sl.Batch(), sl.X(), dtype.Float32)
+			x := sl.X()
+			if k.near > 0 {
+				var err error
+				if x, err = storetest.OnGPU(sl, d, len(sl.Batch().Input)*f.Dim); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.Holds(t, ref, sl.Batch(), x, dtype.Float32)
 			n, is := sl.Counts(), want[ref.Index]
-			if got := (step{n.BytesRead - n.GraphRead, len(trace[ref.Index]) - n.RAMRows}); got.first != is.first || got.bytes < is.bytes || got.bytes >= is.bytes+4096 {
+			if got := (step{n.BytesRead - n.GraphRead, len(trace[ref.Index]) - n.RAMRows, n.GPURows}); got.first != is.first || got.near != is.near || got.bytes < is.bytes || got.bytes >= is.bytes+4096 {
 				t.Fatalf("%+v, batch %d: %+v, want %+v", k, i, got, is)
 			}
 			if useful := n.UsefulBytes - int64(is.first)*row; useful <= 0 || useful > n.GraphRead {
@@ -234,6 +259,31 @@ func TestPlan(t *testing.T) {
 func TestCompressed(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
 	if _, _, err := all.Builtin().Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Features that were cut are refused before the first batch.
+func TestTruncated(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, sample)
+	c := find(t, w, 0, 0)
+	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.Open(storetest.Disk, w.Dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(d.FeaturesPath(), 4096); err != nil {
+		t.Fatal(err)
+	}
+	stack, _, err := stacks.Open("pread", iostack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	if _, err := c.Open(stack, l); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("%v", err)
 	}
 }

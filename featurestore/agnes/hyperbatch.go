@@ -25,8 +25,7 @@ type hyperbatches struct {
 	file   iostack.File
 	window featurestore.Window
 
-	rows   *device.Host
-	fresh  phases.Fresh
+	frames *phases.Frames
 	blocks *device.Host // the buffer
 	flight []flight     // of each of its blocks
 
@@ -48,9 +47,6 @@ type flight struct {
 }
 
 func (h *hyperbatches) open(loaders featurestore.Loaders) (err error) {
-	if h.rows, err = device.NewHost(int(h.rowsBytes(int64(h.most)))); err != nil {
-		return err
-	}
 	h.flight = make([]flight, h.design.blocks(int64(h.most)))
 	if h.blocks, err = device.NewHost(len(h.flight) * blockBytes); err != nil {
 		return err
@@ -87,15 +83,11 @@ func (h *hyperbatches) Close() error {
 	if h.table != nil {
 		errs = append(errs, h.table.Close())
 	}
-	for _, m := range []*device.Host{h.rows, h.blocks} {
-		if m != nil {
-			m.Free()
-		}
+	if h.blocks != nil {
+		h.blocks.Free()
 	}
 	return errors.Join(errs...)
 }
-
-func (h *hyperbatches) Rows() []byte { return h.rows.Bytes() }
 
 func (h *hyperbatches) end(s *span) int { return (s.first + s.batches) % h.facts.Train }
 
@@ -183,7 +175,7 @@ func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporte
 	return read + counts.BytesRead, err
 }
 
-// repeat brings fresh and the recorded part of the next hyperbatch to their state before the given batch
+// repeat brings the uses of frames and the recorded part of the next hyperbatch to their state before the given batch
 // of the present hyperbatch. It reads the graphs of the earlier batches again, and does not count them.
 func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	var buf []byte
@@ -192,9 +184,10 @@ func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featuresto
 		if buf = again; err != nil {
 			return fmt.Errorf("find the input nodes of earlier batches: %w", err)
 		}
-		if _, err := h.Find(nodes); err != nil {
+		if err := h.Find(nodes); err != nil {
 			return err
 		}
+		h.frames.Uses(nodes)
 		if err := h.ahead(ctx, false, counts); err != nil {
 			return err
 		}
@@ -226,17 +219,14 @@ func (h *hyperbatches) ahead(ctx context.Context, all bool, counts *featurestore
 }
 
 // Find implements phases.Residents.
-func (h *hyperbatches) Find(nodes []uint32) (first int, err error) {
+func (h *hyperbatches) Find(nodes []uint32) error {
 	for i, v := range nodes {
 		if !h.now.has(v) {
-			return 0, fmt.Errorf("node %d is not in the recorded hyperbatch", v)
+			return fmt.Errorf("node %d is not in the recorded hyperbatch", v)
 		}
 		nodes[i] = h.now.place(v)
-		if h.fresh.Use(nodes[i]) {
-			first++
-		}
 	}
-	return first, nil
+	return nil
 }
 
 // load reads the blocks that hold rows of the present hyperbatch, in the order of the file, and puts
@@ -260,13 +250,16 @@ func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (e
 		begun++
 		next = h.after(next)
 	}
+	if err == nil {
+		err = h.frames.Flush()
+	}
 	if err != nil {
 		for i := range h.flight {
 			iostack.Drop(h.stack, &h.flight[i].group)
 		}
 		return h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
 	}
-	h.fresh.Read(0, int64(h.now.n)) // all frames of the hyperbatch
+	h.frames.Read(0, int64(h.now.n)) // all frames of the hyperbatch
 	return nil
 }
 
@@ -289,7 +282,8 @@ func (h *hyperbatches) start(k, block int) (int64, error) {
 	return iostack.Extent(h.file, off, n), h.stack.Submit(&f.group, f.req[:])
 }
 
-// finish waits for a block, checks it and copies its rows, or parts of rows, into their frames.
+// finish waits for a block, checks it and copies its rows, or parts of rows, into their frames. No earlier batch
+// needs the rows in frames then.
 func (h *hyperbatches) finish(ctx context.Context, k int) error {
 	f := &h.flight[k]
 	if err := h.stack.Wait(ctx, &f.group); err != nil {
@@ -299,19 +293,24 @@ func (h *hyperbatches) finish(ctx context.Context, k int) error {
 	if err != nil {
 		return err
 	}
+	if err := h.frames.Settle(ctx); err != nil {
+		return err
+	}
 	row, begin := int64(h.facts.RowBytes), int64(f.block)*blockBytes
 	end := begin + int64(len(block))
 	v := h.now.from(begin / row) // at least one row of the hyperbatch is on the block
 	for frame := int64(h.now.place(uint32(v))); v >= 0 && v*row < end; frame++ {
 		lo, hi := max(v*row, begin), min((v+1)*row, end)
-		copy(h.rows.Bytes()[frame*row+lo-v*row:], block[lo-begin:hi-begin])
+		if err := h.frames.Write(frame*row+lo-v*row, block[lo-begin:hi-begin]); err != nil {
+			return err
+		}
 		v = h.now.from(v + 1)
 	}
 	return nil
 }
 
-func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, rows int64) (phases.Residents, error) {
-	h := &hyperbatches{design: d, most: int(rows), stack: stack, fresh: phases.NewFresh(rows)}
+func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, frames *phases.Frames, rows int64) (phases.Residents, error) {
+	h := &hyperbatches{design: d, most: int(rows), stack: stack, frames: frames}
 	h.now.nodeSet, h.next.nodeSet = newNodeSet(d.facts.Nodes), newNodeSet(d.facts.Nodes)
 	if err := h.open(loaders); err != nil {
 		return nil, errors.Join(err, h.Close())

@@ -2,6 +2,8 @@ package gids
 
 import (
 	"encoding/binary"
+	"math"
+	"time"
 
 	"diskgnn/internal/binio"
 )
@@ -21,13 +23,22 @@ func Defaults() Accumulator {
 	return Accumulator{Share: .95, Bandwidth: 5.8, Page: binio.Page, DriveLatency: 11, SystemLatency: 20, Drives: 1}
 }
 
+// measured returns Accesses of a drive that serves perSecond random pages a second, and a single one in the given time,
+// the system's time included.
+func measured(perSecond float64, single time.Duration) int64 {
+	return max(1, int64(math.Round(odds(Defaults().Share)*perSecond*single.Seconds())))
+}
+
+// odds returns p/(1−p).
+func odds(p float64) float64 { return p / (1 - p) }
+
 // Accesses returns the number of accesses that a gather must exceed:
 //
 //	p/(1−p) · bandwidth·1024/page · (latency of the drive + latency of the system) · drives
 //
 // with p the Share. The factor is 1024, as in GIDS; 1000 would be right.
 func (a Accumulator) Accesses() int64 {
-	return int64(a.Share / (1 - a.Share) * a.Bandwidth * 1024 / a.Page * (a.DriveLatency + a.SystemLatency) * a.Drives)
+	return int64(odds(a.Share) * a.Bandwidth * 1024 / a.Page * (a.DriveLatency + a.SystemLatency) * a.Drives)
 }
 
 // leastBefore is the number of batches before the next one that may always be in flight with it: one is

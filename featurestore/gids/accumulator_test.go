@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -19,6 +20,12 @@ func TestAccessesByHand(t *testing.T) {
 	a := Accumulator{Share: .5, Bandwidth: 6.4, Page: 4096, DriveLatency: 100, SystemLatency: 20, Drives: 2}
 	if n := a.Accesses(); n != 384 {
 		t.Errorf("%d accesses", n)
+	}
+	if n := measured(70_000, 300*time.Microsecond); n != 399 {
+		t.Errorf("%d accesses of 70,000 a second, a single one in 300 µs", n)
+	}
+	if n := measured(1, 0); n != 1 {
+		t.Errorf("%d accesses of a drive without latency", n)
 	}
 	// What the formula solves: n accesses take n/IOPS on the drives, and as many latencies as
 	// make that a share p of the whole.

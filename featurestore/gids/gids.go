@@ -39,6 +39,8 @@
 //   - The host reads pages, and the cache is in RAM. If the storage stack allows it (an iostack.DeviceStack),
 //     the GPU reads them, copies them to their lines, and makes the matrix; lines are in its memory first, and
 //     in RAM where both are given.
+//   - The number of accesses that batches must exceed is GIDS' for its drive, another one that the user gives, or one
+//     that follows from a measurement of the drive before the run.
 //   - The host finds the lines of pages, in the order of the batches, so hits do not depend on time. In GIDS,
 //     the threads of the GPU do.
 //   - A page is read once for a batch.
@@ -76,7 +78,7 @@ const (
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Policies: []string{Paper, Script},
+	return featurestore.Design{Name: Name, On: on, Policies: []string{Paper, Script}, Accesses: measured,
 		InRAM: "the levels of the store " + Name + " are in RAM, unless the GPU reads (--io nvme:…)", UnlessGPUReads: true}
 }
 

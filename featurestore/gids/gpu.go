@@ -92,12 +92,9 @@ func (g *gpu) open(v *levels, reader *gpureads.Reader) error {
 	return nil
 }
 
-// put copies pages into the lines in the device's memory from the given one on, and waits for the copy.
-func (g *gpu) put(line int64, pages []byte) error {
-	return g.Device.Attached(func() error {
-		s := g.turns.Stream()
-		return errors.Join(s.CopyIn(g.lines[0].Slice(line*binio.Page, int64(len(pages))), pages), s.Synchronize())
-	})
+// put copies bytes into the lines in the device's memory, and waits for the copy.
+func (g *gpu) put(at int64, b []byte) error {
+	return g.turns.Put(g.Device, g.lines[0], at, b)
 }
 
 // settle waits for the changes of lines by batches that were given up.

@@ -10,9 +10,10 @@ import (
 // own has the further parameters of a layout for Open.
 type own struct {
 	mode  string
-	rows  int // of the constant buffer
-	lines int // of the cache of pages, of which
-	near  int // are in the memory of gpu: the first ones
+	need  int64 // accesses that a gather must exceed
+	rows  int   // of the constant buffer
+	lines int   // of the cache of pages, of which
+	near  int   // are in the memory of gpu: the first ones
 
 	gpu   device.GPU     // that submits the reads of training batches
 	reads *gpureads.Plan // of gpu; nil: the host submits the reads

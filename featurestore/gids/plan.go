@@ -1,6 +1,7 @@
 package gids
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -25,7 +26,7 @@ func (d *design) Shape() gpureads.Shape {
 // Plan makes the levels as large as the options ask for, or as the memory allows: lines on a GPU that reads, and
 // the levels in RAM. A unit is a byte of RAM.
 func (d *design) Plan(r machine.Room, reads *gpureads.Plan) (featurestore.Layout, error) {
-	o := own{mode: r.Policy, gpu: r.GPU, reads: reads}
+	o := own{mode: r.Policy, need: cmp.Or(r.Accesses, Defaults().Accesses()), gpu: r.GPU, reads: reads}
 	if reads != nil && !r.Least {
 		row, spare := int64(d.Facts.RowBytes), o
 		spare.near = 1 // rows are rounded up to whole lines
@@ -67,8 +68,9 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 		StateBytes: stateBytes(int64(lines)),
 		Policy:     o.mode,
 		ByUse:      true,
+		Accesses:   o.need,
 		Note: fmt.Sprintf("a constant buffer of %d rows and %d lines of %d bytes; batches are read together until they have more than %d accesses",
-			rows, lines, binio.Page, Defaults().Accesses()),
+			rows, lines, binio.Page, o.need),
 		Own: o,
 	}
 	if o.near > 0 {
@@ -76,7 +78,7 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 	}
 	reader := machine.Counted(func(mem *machine.Memory) { machine.NewReader(mem, reading(), nil, nil) })
 	repeating := machine.Counted(func(mem *machine.Memory) { new(wanted).lay(mem, d, d.Facts.Inputs(false)) })
-	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader+machine.StagingBytes(int64(o.near), binio.Page), repeating)
+	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader+machine.StagingBytes(int64(o.near)*binio.Page), repeating)
 	l.KeepBytes += residency.MostStates * l.StateBytes
 	if lines > 0 {
 		l.Ahead, l.WindowBytes = window, d.Source.WindowBytes(window)

@@ -46,7 +46,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.order = machine.Order{Train: s.Facts.Train, What: "the cache is"}
 	c := &s.course
 	c.states, c.rowBytes, c.buffer, c.cache = newStates(s.Facts.Train), s.Facts.RowBytes, &s.buffer, s.cache
-	c.gathers = gathers{need: Defaults().Accesses(), script: o.mode == Script}
+	c.gathers = gathers{need: o.need, script: o.mode == Script}
 	c.changed.L = &c.mu
 	if o.lines > 0 {
 		if c.window, err = s.Loaders.NewWindow(window); err != nil {
@@ -232,14 +232,14 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	defer m.Free()
 	var counts featurestore.Counts
 	r := machine.NewReader(m, reading(), &s.Files, &counts)
-	to := machine.NewStaged(m, binio.Page, int64(s.near), s.side.put)
+	to := machine.NewStaged(m, int64(s.near)*binio.Page, s.side.put)
 	to.RAM = s.levels.lines
 	if m.Err != nil {
 		return 0, m.Err
 	}
 	err := r.Read(ctx, pages, sink(func(f int, content []byte) error {
 		task.Add(binio.Page)
-		return to.Write(int64(f), content)
+		return to.Write(int64(f)*binio.Page, content)
 	}))
 	if err == nil {
 		err = to.Flush()

@@ -17,7 +17,8 @@
 // (less the part of the last page beyond the end of the file), and its graph.
 //
 // If the source can hold lists of neighbours (featurestore.Lists), the RAM is divided between lists and
-// rows, by the hotness and the number of draws from each list. The GPU holds rows alone.
+// rows, by the hotness and the number of draws from each list. Where the GPU draws, all lists are in memory, and
+// package onthefly places the lists with most draws in the GPU's, for every store.
 //
 // A batch completes its reads at once if the memory for their pages suffices, otherwise in as few rounds
 // as the memory allows; the layout's note says so. If the storage stack allows it (iostack.DeviceStack),

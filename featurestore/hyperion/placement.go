@@ -15,16 +15,16 @@ type demand struct {
 }
 
 // room is the memory for held rows and lists, in bytes.
-type room struct {
-	GPU, RAM   int64
-	ListsOnGPU bool // lists may lie on the GPU
-}
+type room struct{ GPU, RAM int64 }
 
 // share is the content of a level: the nodes of its rows or lists, by descending benefit a byte.
 type share struct{ Rows, Lists []uint32 }
 
-// placement is the content of both levels. A node's row is at one of them at most, and so is its list.
-type placement struct{ GPU, RAM share }
+// placement is the content of both levels. A node's row is at one of them at most. Lists are in RAM.
+type placement struct {
+	GPU []uint32 // rows
+	RAM share
+}
 
 // placementMemory bounds the memory of divide, in bytes, for demands of the given numbers of rows and lists.
 // The result of divide keeps this memory.
@@ -41,15 +41,16 @@ func placementMemory(rows, lists int64) int64 { return 2 * 4 * (rows + lists) }
 // Among equals, rows come before lists, and lower node ids before higher ones. It skips a row or list that
 // does not fit, or has no benefit.
 //
-// Rows may lie at both levels, lists on the GPU only if the GPU draws. So the sum of both rooms bounds
-// rows and lists together, and the RAM bounds the lists. One bound contains the other, so the greedy order
+// Rows may lie at both levels, lists in RAM alone, since the host draws from them: where the GPU draws, all lists
+// are in memory, and reads have none to save. So the sum of both rooms bounds rows and lists together, and the RAM
+// bounds the lists. One bound contains the other, so the greedy order
 // would be optimal if rows and lists could be cut. They cannot: at each level the unused remainder is
 // smaller than the first row or list that did not fit. So a placement saves more than the optimum less
 // twice the largest benefit.
 func divide(rows, lists demand, room room) placement {
 	var d placement
-	r := ranking{demand: &rows, left: rows.needed(), near: &d.GPU.Rows, far: &d.RAM.Rows, onGPU: true}
-	l := ranking{demand: &lists, left: lists.needed(), near: &d.GPU.Lists, far: &d.RAM.Lists, onGPU: room.ListsOnGPU}
+	r := ranking{demand: &rows, left: rows.needed(), near: &d.GPU, far: &d.RAM.Rows}
+	l := ranking{demand: &lists, left: lists.needed(), far: &d.RAM.Lists}
 	r.begin(room)
 	l.begin(room)
 	for len(r.left) > 0 || len(l.left) > 0 {
@@ -96,13 +97,12 @@ func compare(x *demand, a uint32, y *demand, b uint32) int {
 type ranking struct {
 	*demand
 	left      []uint32  // not divided yet
-	near, far *[]uint32 // held on the GPU and in RAM
-	onGPU     bool
+	near, far *[]uint32 // held on the GPU and in RAM; near is nil if they must be in RAM
 }
 
 // begin allocates the list of nodes on the GPU. The list of nodes in RAM reuses the memory of left.
 func (r *ranking) begin(room room) {
-	if r.onGPU && room.GPU > 0 {
+	if r.near != nil && room.GPU > 0 {
 		*r.near = make([]uint32, 0, len(r.left))
 	}
 	*r.far = r.left[:0]
@@ -114,7 +114,7 @@ func (r *ranking) next(room *room) {
 	r.left = r.left[1:]
 	n := r.Bytes(v)
 	switch {
-	case r.onGPU && n <= room.GPU:
+	case r.near != nil && n <= room.GPU:
 		room.GPU -= n
 		*r.near = append(*r.near, v)
 	case n <= room.RAM:

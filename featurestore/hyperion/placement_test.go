@@ -25,19 +25,17 @@ func TestByHand(t *testing.T) {
 	}{
 		"nothing fits": {room{GPU: 511, RAM: 39}, placement{}},
 		"all fits": {room{GPU: 1 << 20, RAM: 1 << 20}, placement{
-			GPU: share{Rows: []uint32{3, 0, 1, 4}}, RAM: share{Lists: []uint32{2, 0, 4, 1}}}},
-		"all fits where the GPU draws": {room{GPU: 1 << 20, ListsOnGPU: true}, placement{
-			GPU: share{Rows: []uint32{3, 0, 1, 4}, Lists: []uint32{2, 0, 4, 1}}}},
+			GPU: []uint32{3, 0, 1, 4}, RAM: share{Lists: []uint32{2, 0, 4, 1}}}},
 		"no GPU": {room{RAM: 40 + 400 + 512 + 512 + 511}, placement{
 			RAM: share{Rows: []uint32{3, 0}, Lists: []uint32{2, 0}}}},
 		"rows before lists, lower ids first": {room{RAM: 40 + 400 + 3*512}, placement{
 			RAM: share{Rows: []uint32{3, 0, 1}, Lists: []uint32{2, 0}}}},
 		"rows go on where the GPU ends": {room{GPU: 1023, RAM: 440 + 512}, placement{
-			GPU: share{Rows: []uint32{3}}, RAM: share{Rows: []uint32{0}, Lists: []uint32{2, 0}}}},
+			GPU: []uint32{3}, RAM: share{Rows: []uint32{0}, Lists: []uint32{2, 0}}}},
 		"what does not fit is passed over": {room{RAM: 439}, placement{
 			RAM: share{Lists: []uint32{2}}}},
-		"a list that does not fit lets rows by": {room{GPU: 1024, RAM: 439, ListsOnGPU: true}, placement{
-			GPU: share{Rows: []uint32{3}, Lists: []uint32{2, 0}}}},
+		"a list that does not fit lets rows by": {room{GPU: 1024, RAM: 439}, placement{
+			GPU: []uint32{3, 0}, RAM: share{Lists: []uint32{2}}}},
 	} {
 		t.Run(name, func(t *testing.T) { same(t, divide(rows, lists, c.room), c.want) })
 	}
@@ -45,7 +43,7 @@ func TestByHand(t *testing.T) {
 
 func same(t testing.TB, got, want placement) {
 	t.Helper()
-	if !slices.Equal(got.GPU.Rows, want.GPU.Rows) || !slices.Equal(got.GPU.Lists, want.GPU.Lists) ||
+	if !slices.Equal(got.GPU, want.GPU) ||
 		!slices.Equal(got.RAM.Rows, want.RAM.Rows) || !slices.Equal(got.RAM.Lists, want.RAM.Lists) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -56,7 +54,7 @@ func same(t testing.TB, got, want placement) {
 func TestRowsAlone(t *testing.T) {
 	rows := demand{Accesses: []uint32{2, 9, 4, 4, 0, 4}, Bytes: all(400), Read: by(4096, 4096, 4096, 8192, 8192, 4096)}
 	same(t, divide(rows, demand{}, room{GPU: 800, RAM: 900}), placement{
-		GPU: share{Rows: []uint32{1, 3}}, RAM: share{Rows: []uint32{2, 5}}})
+		GPU: []uint32{1, 3}, RAM: share{Rows: []uint32{2, 5}}})
 }
 
 // Benefits that differ by less than floating point tells apart, and products beyond 64 bits.
@@ -91,7 +89,7 @@ func drawWorld(t *rapid.T) *world {
 	}
 	w.rows = demand("rows", slices.Repeat([]int64{row}, w.nodes))
 	w.lists = demand("lists", numbers("bytes of lists", 1, 9))
-	w.room = room{GPU: rapid.Int64Range(0, 15).Draw(t, "GPU"), RAM: rapid.Int64Range(0, 15).Draw(t, "RAM"), ListsOnGPU: rapid.Bool().Draw(t, "lists on the GPU")}
+	w.room = room{GPU: rapid.Int64Range(0, 15).Draw(t, "GPU"), RAM: rapid.Int64Range(0, 15).Draw(t, "RAM")}
 	return w
 }
 
@@ -101,7 +99,7 @@ func (w *world) best(i int, gpu, ram int64) int64 {
 		return 0
 	}
 	most := w.best(i+1, gpu, ram)
-	if n := w.sizes[i]; (i < w.nodes || w.room.ListsOnGPU) && n <= gpu {
+	if n := w.sizes[i]; i < w.nodes && n <= gpu {
 		most = max(most, w.benefits[i]+w.best(i+1, gpu-n, ram))
 	}
 	if n := w.sizes[i]; n <= ram {
@@ -130,9 +128,9 @@ func TestAgainstAllDivisions(t *testing.T) {
 			}
 			return room
 		}
-		gpu := hold(d.GPU.Lists, w.nodes, hold(d.GPU.Rows, 0, w.room.GPU))
+		gpu := hold(d.GPU, 0, w.room.GPU)
 		ram := hold(d.RAM.Lists, w.nodes, hold(d.RAM.Rows, 0, w.room.RAM))
-		if gpu < 0 || ram < 0 || !w.room.ListsOnGPU && len(d.GPU.Lists) > 0 {
+		if gpu < 0 || ram < 0 {
 			t.Fatalf("%+v in %+v", d, w.room)
 		}
 		best, largest := w.best(0, w.room.GPU, w.room.RAM), int64(0)
@@ -145,7 +143,7 @@ func TestAgainstAllDivisions(t *testing.T) {
 			t.Fatalf("saves %d of %d, the largest benefit is %d", saved, best, largest)
 		}
 		for i, in := range held {
-			if !in && w.benefits[i] > 0 && (w.sizes[i] <= ram || w.sizes[i] <= gpu && (i < w.nodes || w.room.ListsOnGPU)) {
+			if !in && w.benefits[i] > 0 && (w.sizes[i] <= ram || w.sizes[i] <= gpu && i < w.nodes) {
 				t.Fatalf("item %d fits, and is not held", i)
 			}
 		}
@@ -157,7 +155,7 @@ func TestMemory(t *testing.T) {
 	rows := demand{Accesses: slices.Repeat([]uint32{1}, 1000), Bytes: all(8), Read: all(1)}
 	lists := demand{Accesses: slices.Repeat([]uint32{0, 1}, 500), Bytes: all(8), Read: all(1)}
 	d := divide(rows, lists, room{GPU: 4000, RAM: 4000})
-	kept := cap(d.GPU.Rows) + cap(d.GPU.Lists) + cap(d.RAM.Rows) + cap(d.RAM.Lists)
+	kept := cap(d.GPU) + cap(d.RAM.Rows) + cap(d.RAM.Lists)
 	if n := placementMemory(1000, 500); n != 12000 || int64(4*kept) > n || 4*kept != 4*(1000+1000+500) {
 		t.Errorf("%d bytes, %d nodes are kept", n, kept)
 	}

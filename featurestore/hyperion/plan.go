@@ -200,7 +200,7 @@ func (v *levels) choose(o own) (frames, lists []uint32, err error) {
 	if o.shared {
 		lists = d.RAM.Lists
 	}
-	if frames = d.GPU.Rows; len(frames) == 0 {
+	if frames = d.GPU; len(frames) == 0 {
 		return d.RAM.Rows, lists, nil
 	}
 	return append(frames, d.RAM.Rows...), lists, nil // rows are in RAM once the GPU is full

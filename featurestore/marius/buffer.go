@@ -15,7 +15,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// buffer has the partitions in RAM, each in a room of frames. It implements phases.Residents.
+// buffer has the partitions in memory, each in a room of frames. It implements phases.Residents.
 type buffer struct {
 	*design
 	stack  iostack.Stack
@@ -23,11 +23,11 @@ type buffer struct {
 	sums   *binio.Sums  // of its pages
 	course *course
 
-	frames *device.Host // room after room
-	places *device.Host // by node: the place of its row in the file
-	fresh  phases.Fresh // by frame
-	rooms  []int32      // by partition: its room, or absent
-	free   []int32      // rooms without a partition
+	frames  *phases.Frames // room after room
+	places  *device.Host   // by node: the place of its row in the file
+	landing *device.Host   // of both trips
+	rooms   []int32        // by partition: its room, or absent
+	free    []int32        // rooms without a partition
 
 	phase int    // number of the present phase
 	ahead pieces // partitions of the next phase that are read during the present one
@@ -40,17 +40,12 @@ const absent = -1
 
 // A trip is a group of reads of pieces in flight.
 type trip struct {
-	group iostack.Group
-	req   [tripPieces]iostack.Request
-	n     int
+	group   iostack.Group
+	req     [tripPieces]iostack.Request
+	to      [tripPieces]int64 // by request: the place of the piece in the frames, in bytes
+	n       int
+	landing []byte // of pieces for frames on the GPU; nil: there are none
 }
-
-// Pieces of a partition are so long that longer reads are not faster, and two trips have enough of them in
-// flight.
-const (
-	pieceBytes = 1 << 20
-	tripPieces = 16
-)
 
 // pieces are the pieces of some partitions, in the order of the file.
 type pieces struct {
@@ -73,18 +68,16 @@ func (b *buffer) pieces(of []uint16) pieces {
 func (b *buffer) Close() error {
 	var err error
 	if b.file != nil {
-		_ = b.stack.Unregister(b.frames.Bytes()) // Register was a hint
+		_ = errors.Join(b.stack.Unregister(b.frames.RAM), b.stack.Unregister(b.landing.Bytes())) // Register was a hint
 		err = b.file.Close()
 	}
-	for _, h := range []*device.Host{b.frames, b.places} {
+	for _, h := range []*device.Host{b.places, b.landing} {
 		if h != nil {
 			h.Free()
 		}
 	}
 	return err
 }
-
-func (b *buffer) Rows() []byte { return b.frames.Bytes() }
 
 // begin computes the phases, and opens the file of rows by partition, which it makes if needed. It returns
 // the bytes read.
@@ -99,7 +92,7 @@ func (b *buffer) begin(ctx context.Context, rep progress.Reporter) (read int64, 
 	if b.file, err = b.stack.Open(b.design.file()); err != nil {
 		return 0, err
 	}
-	_ = b.stack.Register(b.frames.Bytes()) // a hint
+	_ = errors.Join(b.stack.Register(b.frames.RAM), b.stack.Register(b.landing.Bytes())) // a hint
 	return read, nil
 }
 
@@ -153,11 +146,11 @@ func (b *buffer) Seek(ctx context.Context, batch int, rep progress.Reporter) (re
 	return read + counts.BytesRead, err
 }
 
-// repeat brings fresh to its state before the given batch: it finds the nodes of the `before` earlier batches
-// of the phase.
+// repeat brings the uses of frames to their state before the given batch: it finds the nodes of the `before`
+// earlier batches of the phase.
 func (b *buffer) repeat(ctx context.Context, batch, before int) error {
 	if len(b.course.comes(b.phase)) == 0 {
-		return nil // no partition came with the phase: fresh is clear
+		return nil // no partition came with the phase: no row is fresh
 	}
 	var buf []byte
 	for i := range before {
@@ -166,9 +159,10 @@ func (b *buffer) repeat(ctx context.Context, batch, before int) error {
 		if buf = again; err != nil {
 			return fmt.Errorf("find the input nodes of earlier batches: %w", err)
 		}
-		if _, err := b.Find(nodes); err != nil {
+		if err := b.Find(nodes); err != nil {
 			return err
 		}
+		b.frames.Uses(nodes)
 	}
 	return nil
 }
@@ -207,10 +201,10 @@ func (b *buffer) take(p int) {
 // enter begins the present phase: rows of partitions that came with it count as read, and free rooms go to
 // partitions of the next phase, which are read ahead.
 func (b *buffer) enter() {
-	b.fresh.Forget()
+	b.frames.Forget()
 	for _, p := range b.course.comes(b.phase) {
 		lo := int64(b.rooms[p]) * b.table.roomRows()
-		b.fresh.Read(lo, lo+b.table.rows(int(p)))
+		b.frames.Read(lo, lo+b.table.rows(int(p)))
 	}
 	next := b.course.comes((b.phase + 1) % len(b.course.phases))
 	next = next[:min(len(next), len(b.free))]
@@ -240,8 +234,12 @@ func (b *buffer) Turn(ctx context.Context, batch int, counts *featurestore.Count
 	return b.bring(ctx, &b.ahead, b.share(), counts)
 }
 
-// change makes the next phase the present one, and adds its reads to counts.
+// change makes the next phase the present one, and adds its reads to counts. Earlier batches do not need the
+// partitions any more that leave.
 func (b *buffer) change(ctx context.Context, next int, counts *featurestore.Counts) error {
+	if err := b.frames.Settle(ctx); err != nil {
+		return err
+	}
 	held := b.course.phases[next].held
 	for _, p := range b.course.phases[b.phase].held {
 		if _, stays := slices.BinarySearch(held, p); !stays {
@@ -266,20 +264,17 @@ func (b *buffer) change(ctx context.Context, next int, counts *featurestore.Coun
 }
 
 // Find implements phases.Residents.
-func (b *buffer) Find(nodes []uint32) (first int, err error) {
+func (b *buffer) Find(nodes []uint32) error {
 	places, roomRows := b.places.Uint32s(), b.table.roomRows()
 	for i, v := range nodes {
 		place := int64(places[v])
 		p := b.table.of(place)
 		if b.rooms[p] == absent {
-			return 0, fault.New(fault.ErrCorrupt, "%s: a batch has node %d, but its partition %d is not in the buffer", b.source.Dir(), v, p)
+			return fault.New(fault.ErrCorrupt, "%s: a batch has node %d, but its partition %d is not in the buffer", b.source.Dir(), v, p)
 		}
 		nodes[i] = uint32(int64(b.rooms[p])*roomRows + place - b.table.begin[p])
-		if b.fresh.Use(nodes[i]) {
-			first++
-		}
 	}
-	return first, nil
+	return nil
 }
 
 // bring reads pieces into the rooms of their partitions until upTo bytes of them are read, rounded up to
@@ -293,6 +288,9 @@ func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featu
 		if err = b.start(t, p, upTo, counts); err != nil {
 			break
 		}
+	}
+	if err == nil {
+		err = b.frames.Flush()
 	}
 	if err != nil {
 		for i := range b.trips {
@@ -312,7 +310,11 @@ func (b *buffer) start(t *trip, p *pieces, upTo int64, counts *featurestore.Coun
 		n := min(pieceBytes, whole-p.off, binio.AlignUp(upTo-p.read, binio.Page))
 		at := int64(b.rooms[in])*b.table.roomRows()*b.table.row + p.off
 		off := b.table.offset[in] + p.off
-		t.req[t.n] = iostack.Request{File: b.file, Offset: off, Buf: b.frames.Bytes()[at : at+n]}
+		buf := b.frames.Bytes(at, n)
+		if buf == nil {
+			buf = t.landing[t.n*pieceBytes:][:n]
+		}
+		t.req[t.n], t.to[t.n] = iostack.Request{File: b.file, Offset: off, Buf: buf}, at
 		t.n++
 		counts.BytesRead += iostack.Extent(b.file, off, n)
 		counts.Requests++
@@ -327,7 +329,7 @@ func (b *buffer) start(t *trip, p *pieces, upTo int64, counts *featurestore.Coun
 	return b.stack.Submit(&t.group, t.req[:t.n])
 }
 
-// finish waits for the reads of a trip, if any, and checks them.
+// finish waits for the reads of a trip, if any, checks them, and writes pieces that landed to their frames.
 func (b *buffer) finish(ctx context.Context, t *trip) error {
 	n := t.n
 	if t.n = 0; n == 0 {
@@ -336,21 +338,30 @@ func (b *buffer) finish(ctx context.Context, t *trip) error {
 	if err := b.stack.Wait(ctx, &t.group); err != nil {
 		return err
 	}
-	for _, r := range t.req[:n] {
+	for i, r := range t.req[:n] {
 		if err := b.sums.Verify(b.file.Name(), r.Offset, r.Buf); err != nil {
+			return err
+		}
+		if b.frames.Bytes(t.to[i], int64(len(r.Buf))) != nil {
+			continue // it landed in place
+		}
+		if err := b.frames.Write(t.to[i], r.Buf); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phases.Residents, error) {
-	b := &buffer{design: d, stack: stack, fresh: phases.NewFresh(rooms * d.table.roomRows()), rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
+func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, frames *phases.Frames, rooms int64) (phases.Residents, error) {
+	b := &buffer{design: d, stack: stack, frames: frames, rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
 	var errs [2]error
-	b.frames, errs[0] = device.NewHost(int(d.framesBytes(rooms)))
-	b.places, errs[1] = device.NewHost(int(d.placesBytes()))
+	b.places, errs[0] = device.NewHost(int(d.placesBytes()))
+	b.landing, errs[1] = device.NewHost(int(landingBytes(frames.Near)))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, b.Close())
+	}
+	if half := len(b.landing.Bytes()) / 2; half > 0 {
+		b.trips[0].landing, b.trips[1].landing = b.landing.Bytes()[:half], b.landing.Bytes()[half:]
 	}
 	return b, nil
 }

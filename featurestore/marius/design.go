@@ -52,21 +52,25 @@ func (d *design) changes() bool {
 
 // Units returns the buffer as the least number of units. The most useful number adds the partitions that can
 // come with one phase.
-func (d *design) Units() (rows, least, most int64) {
+func (d *design) Units() phases.Units {
 	p := &d.params
-	least = int64(p.Buffer)
-	if most = least; d.changes() {
-		most += int64(min(p.Buffer, p.Partitions-p.Buffer))
+	u := phases.Units{Rows: d.table.mostRows(), Frames: d.table.roomRows(), Least: int64(p.Buffer), Most: int64(p.Buffer)}
+	if d.changes() {
+		u.Most += int64(min(p.Buffer, p.Partitions-p.Buffer))
 	}
-	return d.table.mostRows(), least, most
+	return u
 }
 
 func (d *design) Count(l *featurestore.Layout, rooms int64) {
 	p := &d.params
 	l.TableBytes += d.table.sumsBytes() + d.courseBytes()
-	l.RAMBytes += d.framesBytes(rooms) + d.placesBytes() + phases.FreshBytes(rooms*d.table.roomRows())
+	l.RAMBytes += d.placesBytes() + landingBytes(l.GPURowsBytes)
 	l.KeepBytes = max(l.KeepBytes, sampler.BufferedMemory(p, d.data.Facts(), d.data.TargetBytes()), d.table.workBytes())
-	l.Note = fmt.Sprintf("%d of %s are in RAM, %s each", p.Buffer, units.Of(p.Partitions, "partition"), budget.FormatBytes(d.table.bytes(0)))
+	where := "in RAM"
+	if l.GPURows > 0 {
+		where = "on the GPU and in RAM"
+	}
+	l.Note = fmt.Sprintf("%d of %s are %s, %s each", p.Buffer, units.Of(p.Partitions, "partition"), where, budget.FormatBytes(d.table.bytes(0)))
 	switch more := rooms - int64(p.Buffer); {
 	case !d.changes():
 		l.Note += ", for the whole run"
@@ -77,9 +81,20 @@ func (d *design) Count(l *featurestore.Layout, rooms int64) {
 	}
 }
 
-// framesBytes returns the memory of the given number of rooms, in bytes.
-func (d *design) framesBytes(rooms int64) int64 {
-	return rooms * d.table.roomRows() * int64(d.facts.RowBytes)
+// Pieces of a partition are so long that longer reads are not faster, and two trips have enough of them in
+// flight.
+const (
+	pieceBytes = 1 << 20
+	tripPieces = 16
+)
+
+// landingBytes returns the memory in which the pieces of both trips land if the first near bytes of frames are on
+// the GPU, in bytes.
+func landingBytes(near int64) int64 {
+	if near == 0 {
+		return 0
+	}
+	return 2 * tripPieces * pieceBytes
 }
 
 // placesBytes returns the memory of the places of all nodes, in bytes.

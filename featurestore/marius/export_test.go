@@ -16,7 +16,9 @@ type fixed struct {
 	more int64
 }
 
-func (f *fixed) Units() (rows, least, most int64) {
-	rows, least, _ = f.design.Units()
-	return rows, least + f.more, least + f.more
+func (f *fixed) Units() phases.Units {
+	u := f.design.Units()
+	u.Least += f.more
+	u.Most = u.Least
+	return u
 }

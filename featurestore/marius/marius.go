@@ -1,4 +1,4 @@
-// Package marius is the store that holds whole partitions of a graph in RAM, as MariusGNN does (EuroSys
+// Package marius is the store that holds whole partitions of a graph in memory, as MariusGNN does (EuroSys
 // 2023). It takes samples that were drawn from a buffer of partitions, by `diskgnn presample --order
 // dispersed` or `sequential`, and no others: a batch needs rows of the partitions in the buffer alone.
 // There is no pack; the batches' graphs come from the samples.
@@ -20,6 +20,9 @@
 // read when the state changes, and count for the first batch of the new state. Rows of partitions that came
 // into the buffer with a state are misses for the first batch of the phase that uses them; all other
 // accesses are hits.
+//
+// If a GPU computes, a part of the buffer is in its memory. The state changes when the GPU has gathered all batches of
+// the state before. The part of the hits on the GPU depends on the batch with which a run begins, too.
 //
 // # The file
 //
@@ -55,7 +58,7 @@ const Name = "marius"
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, OwnSamples: true, InRAM: "the store " + Name + " holds rows in RAM"}
+	return featurestore.Design{Name: Name, On: on, OwnSamples: true}
 }
 
 // on returns the store of samples, and of the dataset that they are drawn from. Samples of another order,

@@ -79,7 +79,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, c.drawn.sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.more)
-			}, storetest.NoGPURows, storetest.ReadsAhead)
+			}, storetest.ReadsAhead)
 		})
 	}
 }

@@ -47,7 +47,6 @@ func (t *gpuTable) farBytes() int64 { return (t.facts.Nodes - t.Near) * t.RowByt
 func (t *gpuTable) count(l *featurestore.Layout) {
 	l.GPURowsBytes, l.GPUBytes = t.Bytes(), gpurows.OpenBytes(&t.Table, t.lay)
 	l.RAMBytes, l.KeepBytes = machine.Pages(t.farBytes()), machine.Pages(depth*t.partBytes())
-	l.SlotBytes, l.EvalSlotBytes = machine.Pages(4*int64(t.facts.Inputs(false))), machine.Pages(4*int64(t.facts.Inputs(true)))
 }
 
 func (t *gpuTable) open() error { return t.OpenFrames(t.farBytes(), t.bytes, t.lay) }
@@ -146,48 +145,13 @@ func (p *placing) take(i int, content []byte) error {
 	return nil
 }
 
-func (t *gpuTable) matrix(eval bool) (matrix, error) {
-	m := &gpuMatrix{gpuTable: t, Matrix: t.Turns.NewMatrix(eval)}
-	var err error
-	if m.ids, err = device.NewHost(4 * t.facts.Inputs(eval)); err != nil {
-		return nil, err
-	}
-	if m.pins, err = gpurows.Pin(t.Device, m.ids); err != nil {
-		m.ids.Free()
-		return nil, err
-	}
-	return m, nil
+func (t *gpuTable) matrix(eval bool) (machine.Entries, error) {
+	return machine.NewGPUEntries(&t.Frames, t.facts, eval)
 }
 
-// gpuMatrix is a slot's memory for matrices that the GPU assembles: the ranks of the input nodes.
-type gpuMatrix struct {
-	*gpuTable
-	gpurows.Matrix
-	ids  *device.Host
-	pins *gpurows.Pins
-}
-
-func (m *gpuMatrix) name(input, ranks []uint32) int {
-	ids := m.ids.Uint32s()
+func (t *gpuTable) name(list, input, ranks []uint32) int {
 	for i, v := range input {
-		ids[i] = ranks[v]
-		input[i] = ranks[v]
+		list[i], input[i] = ranks[v], ranks[v]
 	}
-	return m.NearOf(input)
-}
-
-func (m *gpuMatrix) Assemble(int) {}
-
-// Fill submits the copy of the ranks and, after it on the table's stream, the gather.
-func (m *gpuMatrix) Fill(rows int, copies device.Stream, x device.Buffer) (device.Span, error) {
-	t := m.Turn()
-	if err := m.Turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:rows], rows); err != nil {
-		return nil, err
-	}
-	return m.Turns.End(t)
-}
-
-func (m *gpuMatrix) Free() {
-	m.pins.Free()
-	m.ids.Free()
+	return t.NearOf(input)
 }

@@ -2,9 +2,7 @@ package memory
 
 import (
 	"context"
-	"errors"
 
-	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/progress"
@@ -20,11 +18,6 @@ func (t *hostTable) bytes() int64 { return t.facts.Nodes * int64(t.facts.RowByte
 
 func (t *hostTable) count(l *featurestore.Layout) {
 	l.RAMBytes = machine.Pages(t.bytes())
-	slot := func(eval bool) int64 {
-		n := int64(t.facts.Inputs(eval))
-		return machine.Pages(4*n*int64(t.facts.Dim)) + machine.Pages(4*n)
-	}
-	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
 }
 
 func (t *hostTable) open() error { return t.Open(t.bytes()) }
@@ -40,41 +33,12 @@ func (t *hostTable) fill(ctx context.Context, r *tableReader, _ []uint32, rep pr
 	})
 }
 
-func (t *hostTable) matrix(eval bool) (matrix, error) {
-	m, n := &hostMatrix{table: t}, t.facts.Inputs(eval)
-	var errs [2]error
-	m.HostMatrix, errs[0] = machine.NewHostMatrix(n, t.facts.Dim)
-	m.nodes, errs[1] = device.NewHost(4 * n)
-	if err := errors.Join(errs[:]...); err != nil {
-		m.Free()
-		return nil, err
-	}
-	return m, nil
-}
+func (t *hostTable) matrix(eval bool) (machine.Entries, error) { return t.NewEntries(t.facts, eval) }
 
-// hostMatrix is a matrix in RAM, and its input nodes.
-type hostMatrix struct {
-	machine.HostMatrix
-	table *hostTable
-	nodes *device.Host
-}
-
-func (m *hostMatrix) name(input, ranks []uint32) int {
-	copy(m.nodes.Uint32s(), input)
+func (t *hostTable) name(list, input, ranks []uint32) int {
+	copy(list, input)
 	for i, v := range input {
 		input[i] = ranks[v]
 	}
 	return 0
-}
-
-func (m *hostMatrix) Assemble(n int) {
-	t := m.table
-	t.Copies.Gather(m.X(n), t.Rows.Bytes(), m.nodes.Uint32s()[:n], t.facts.DType, m.Dim)
-}
-
-func (m *hostMatrix) Free() {
-	m.HostMatrix.Free()
-	if m.nodes != nil {
-		m.nodes.Free()
-	}
 }

@@ -77,7 +77,7 @@ func (s *store) Close() error {
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	sl := new(slot)
+	sl := &slot{table: s.table}
 	sl.Files = &s.Files
 	var errs [2]error
 	sl.Loader, errs[0] = s.Loaders.NewLoader(eval)
@@ -94,7 +94,8 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 // slot implements featurestore.Slot.
 type slot struct {
 	machine.Slot
-	matrix matrix
+	table  table
+	matrix machine.Entries
 }
 
 func (sl *slot) LoadGraph(ctx context.Context) error {
@@ -102,7 +103,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sl.Rows.RAMRows, sl.Rows.GPURows = len(input), sl.matrix.name(input, sl.Files.Ranks())
+	sl.Rows.RAMRows, sl.Rows.GPURows = len(input), sl.table.name(sl.matrix.List(), input, sl.Files.Ranks())
 	return nil
 }
 
@@ -146,10 +147,10 @@ func (v *levels) layout(gpu device.GPU, near int64) featurestore.Layout {
 	l.RAMBytes += v.RanksBytes()
 	l.KeepBytes = max(v.Source.RanksBytes(), l.KeepBytes+compressedBytes(v.Data))
 	if len(f.TrainSizes.Src) > 0 {
-		l.SlotBytes += v.Source.LoaderBytes(false)
+		l.SlotBytes = machine.EntriesBytes(f.Inputs(false), f.Dim, gpu != nil) + v.Source.LoaderBytes(false)
 	}
 	if len(f.EvalSizes.Src) > 0 {
-		l.EvalSlotBytes += v.Source.LoaderBytes(true)
+		l.EvalSlotBytes = machine.EntriesBytes(f.Inputs(true), f.Dim, gpu != nil) + v.Source.LoaderBytes(true)
 	}
 	return l
 }

@@ -139,7 +139,7 @@ func (s *Source) Grow(ctx context.Context, r featurestore.Ref) error {
 func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error) {
 	began := time.Now()
 	s.hotness = make([]uint32, s.facts.Nodes)
-	if s.options.chooses() {
+	if s.options.counts() {
 		s.draws = make([]uint32, s.facts.Nodes)
 	}
 	evals := s.facts.Valid + s.facts.Test

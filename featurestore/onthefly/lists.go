@@ -2,12 +2,10 @@ package onthefly
 
 import (
 	"context"
-	"slices"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
-	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler/topology"
 )
 
@@ -16,21 +14,22 @@ import (
 
 // endChoice releases the lists held for the dry pass, before a store chooses.
 func (s *Source) endChoice(ctx context.Context, rep progress.Reporter) error {
-	if s.draws == nil {
+	if !s.options.chooses() {
 		return nil
 	}
-	fanout := slices.Max(s.options.Fanout)
-	if s.options.Method == mbfile.Labor || slices.Contains(s.options.Fanout, mbfile.AllNeighbours) {
-		fanout = 0 // whole lists are read
-	}
-	s.costs, _ = topology.ListsOf(s.topology, fanout) // never fails: the topology is cached
+	s.costs, _ = topology.ListsOf(s.topology, s.options.widest()) // never fails: the topology is cached
 	_, _, err := s.topology.Fill(ctx, topology.Nodes(nil), 0, rep)
 	return err
 }
 
 // Draws returns the number of draws from each node's list in the training batches of the dry pass, or nil if
 // the store cannot choose the lists.
-func (s *Source) Draws() []uint32 { return s.draws }
+func (s *Source) Draws() []uint32 {
+	if !s.options.chooses() {
+		return nil
+	}
+	return s.draws
+}
 
 // ListBytes returns the memory of a node's list, in bytes.
 func (s *Source) ListBytes(v uint32) int64 { return s.costs.Bytes(v) }

@@ -18,7 +18,7 @@ func (s *Source) TableBytes() int64 {
 
 // countBytes returns the memory of the counts of every node: its hotness, and its draws.
 func (s *Source) countBytes() int64 {
-	if s.options.chooses() {
+	if s.options.counts() {
 		return 2 * 4 * s.facts.Nodes
 	}
 	return 4 * s.facts.Nodes
@@ -155,10 +155,10 @@ func (p *pinned) tableBytes(s *Source) int64 {
 }
 
 func (p *pinned) hostBytes() int64 {
-	if p == nil || p.near {
+	if p == nil {
 		return 0
 	}
-	return p.bytes
+	return p.place.RAM
 }
 
 // Topology returns the level of the topology: topology.Mapped, Cached or Pinned.
@@ -170,10 +170,10 @@ func (s *Source) Topology() string {
 }
 
 // TopologyBytes returns the memory of the in-neighbours that the topology holds, with their index, in
-// bytes. For a pinned topology it is the size of the copy, in the GPU's or in the host's memory.
+// bytes. For a pinned topology it is the size of the copy, in the GPU's and in the host's memory.
 func (s *Source) TopologyBytes() int64 {
 	if s.pinned != nil {
-		return s.pinned.bytes
+		return s.pinned.place.GPU + s.pinned.place.RAM
 	}
 	held, _ := topology.Needs(s.data, s.topology.Level())
 	return s.topology.Bytes() - held

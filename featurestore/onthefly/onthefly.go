@@ -19,7 +19,8 @@
 // drawing: see package presample/sampler/topology. TableBytes is the memory of the source: the held part,
 // the seed nodes, the visiting orders of the epochs in flight, and the hotness of every node. After Place
 // the source also has a copy of the topology from which a GPU draws the batches of loaders, with the same
-// result.
+// result. The copy lies in the GPU's memory, or in pinned RAM; then the lists with most draws in the dry pass
+// lie in the GPU's memory as well.
 package onthefly
 
 import (
@@ -45,7 +46,11 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := o.Topology.Validate(); err != nil {
 		return nil, err
 	}
-	d, err := dataset.OpenLabelled(fsys, o.Dataset)
+	open := dataset.OpenLabelled
+	if o.AllNodes {
+		open = dataset.Open
+	}
+	d, err := open(fsys, o.Dataset)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +77,20 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 // load reads the seed nodes and counts batches.
 func (s *Source) load(ctx context.Context, rep progress.Reporter) (err error) {
 	d, p := s.data.Facts(), &s.options.Params
-	labels := 4*d.Nodes + int64(s.data.TargetBytes())*(d.Train+d.Valid+d.Test)
+	seeds := d.Train + d.Valid + d.Test
+	if s.options.AllNodes {
+		seeds = d.Nodes
+	}
+	labels := 4*d.Nodes + int64(s.data.TargetBytes())*seeds
 	if err := budget.Check("reading the labels", budget.Reserve+labels, s.options.Memory); err != nil {
 		return err
 	}
-	if s.seeds, err = sampler.Load(ctx, s.data, *p, rep); err != nil {
+	if s.options.AllNodes {
+		s.seeds, err = sampler.LoadAll(ctx, s.data, *p)
+	} else {
+		s.seeds, err = sampler.Load(ctx, s.data, *p, rep)
+	}
+	if err != nil {
 		return err
 	}
 	per := s.seeds.Batches(sampler.Train)

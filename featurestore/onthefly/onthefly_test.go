@@ -1,6 +1,7 @@
 package onthefly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -413,6 +414,29 @@ func TestDryPassKeepsToMemory(t *testing.T) {
 	}
 }
 
+// Counts of an epoch agree with its batches, and are extrapolated from those that the dry pass draws.
+func TestDrawn(t *testing.T) {
+	o := Options{Dataset: create(t, datasettest.Params{Nodes: 100, AvgDegree: 3}), Params: params(10, 2, []int{2, mbfile.AllNeighbours}, []int{2, 2}), AllNodes: true}
+	for dry, batches := range map[float64]int64{0.3: 3, 1: 10, 2: 20} {
+		o.DryEpochs = dry
+		s := open(t, o)
+		train, _, _ := newLoaders(t, s)
+		var inputs, edges int64
+		for i := range int(batches) {
+			b, err := load(train, featurestore.Ref{Index: i})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inputs, edges = inputs+int64(len(b.Input)), edges+int64(b.NumEdges())
+		}
+		ofEpoch := func(n int64) int64 { return (20*n + batches) / (2 * batches) }
+		want := Drawn{Batches: int(min(batches, 10)), SeedNodes: 100, InputNodes: ofEpoch(inputs), Edges: ofEpoch(edges), Amplification: float64(ofEpoch(inputs)) / 100, FeatureBytes: ofEpoch(inputs) * int64(s.Facts().RowBytes)}
+		if got := s.Drawn(); got != want {
+			t.Errorf("%v epochs: %+v, want %+v", dry, got, want)
+		}
+	}
+}
+
 // Everything that decides batches or ranks is in the lineage.
 func TestLineage(t *testing.T) {
 	o := Options{Dataset: create(t, datasettest.Params{Nodes: 100, AvgDegree: 3}), Params: params(10, 2, []int{2}, []int{2}), DryEpochs: 1}
@@ -427,6 +451,7 @@ func TestLineage(t *testing.T) {
 		"epochs":      func(o *Options) { o.Epochs = 3 },
 		"sampler":     func(o *Options) { o.Method = mbfile.Labor },
 		"ratio":       func(o *Options) { o.TrainRatio = 0.5 },
+		"all nodes":   func(o *Options) { o.AllNodes = true },
 		"dataset":     func(o *Options) { o.Dataset = create(t, datasettest.Params{Nodes: 100, AvgDegree: 3, Seed: 2}) },
 	} {
 		changed := o
@@ -631,13 +656,22 @@ func TestDamage(t *testing.T) {
 
 // Parameters that make no sense are refused by the flag.
 func TestRefusals(t *testing.T) {
-	data := create(t, datasettest.Params{})
+	data, classes, bare := create(t, datasettest.Params{}), create(t, datasettest.Params{Nodes: 1000, Classes: 1000, MultiLabel: true}), filepath.Join(t.TempDir(), "dataset")
+	raw := datasettest.Params{}.Raw()
+	raw.Labels, raw.Classes, raw.Train, raw.Valid, raw.Test = nil, 0, nil, nil, nil
+	datasettest.Create(t, filepath.Dir(bare), raw)
+	if s := open(t, Options{Dataset: bare, Params: params(7, 1, []int{3}, []int{3}), DryEpochs: 1, AllNodes: true}); s.Facts().Train != 3 {
+		t.Errorf("%d batches of 20 nodes without labels", s.Facts().Train)
+	}
 	for want, o := range map[string]Options{
 		"--batch-size 0": {Dataset: data, Params: params(0, 1, []int{3}, []int{3})},
 		"--fanout: 0 la": {Dataset: data, Params: params(1, 1, nil, nil)},
 		"no dataset":     {Dataset: filepath.Join(data, "x"), Params: params(1, 1, []int{3}, []int{3})},
+		"has no labels":  {Dataset: bare, Params: params(1, 1, []int{3}, []int{3})},
+		// The classes of all nodes have more bytes than the classes of the splits.
+		"reading the labels": {Dataset: classes, Params: params(100, 1, []int{3}, []int{3}), AllNodes: true, Memory: budget.Reserve + 1000*(4+125) - 1},
 	} {
-		o.DryEpochs, o.Workers, o.Memory = 1, 1, 1<<30
+		o.DryEpochs, o.Workers, o.Memory = 1, 1, cmp.Or(o.Memory, 1<<30)
 		if _, err := Open(t.Context(), disk, o, progress.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -3,6 +3,10 @@ package onthefly
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +22,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler/gpusampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // pin makes a source's loaders draw on a device, until the function that it returns.
@@ -41,7 +46,7 @@ func TestPinnedBatchesAreTheHosts(t *testing.T) {
 		f := fanout.Draw(rt, "fanout")
 		p := params(rapid.IntRange(1, 20).Draw(rt, "batch"), rapid.IntRange(1, 3).Draw(rt, "epochs"), f, rapid.SampledFrom([][]int{f, slices.Repeat([]int{mbfile.AllNeighbours}, len(f))}).Draw(rt, "eval"))
 		p.Seed = rapid.Uint64Range(0, 3).Draw(rt, "seed")
-		o := Options{Dataset: rapid.SampledFrom(graphs).Draw(rt, "graph"), Params: p, DryEpochs: all, Workers: 2, Memory: 1 << 30}
+		o := Options{Dataset: rapid.SampledFrom(graphs).Draw(rt, "graph"), Params: p, DryEpochs: all, GPU: true, Workers: 2, Memory: 1 << 30}
 		s, err := Open(context.Background(), disk, o, progress.Discard)
 		if err != nil {
 			rt.Fatal(err)
@@ -49,7 +54,10 @@ func TestPinnedBatchesAreTheHosts(t *testing.T) {
 		defer s.Close()
 		host, hostEval, _ := newLoaders(t, s)
 		d := cudatest.OpenLate(t, rapid.Uint64Range(0, cudatest.Orders-1).Draw(rt, "order"))
-		defer pin(t, s, d, 1<<rapid.SampledFrom([]int{24, 40}).Draw(rt, "room"))()
+		room := gpusampler.Choose(topology.CSC(s.topology), nil, 0, 1<<40).GPU * rapid.Int64Range(0, nearShare+1).Draw(rt, "room")
+		one, _ := s.deviceBytes(false)
+		other, _ := s.deviceBytes(true)
+		defer pin(t, s, d, room+3*one+other)()
 		train, eval, of := newLoaders(t, s)
 		defer train.Free()
 		if eval != nil {
@@ -94,7 +102,7 @@ func TestPinnedBatchesAreTheHosts(t *testing.T) {
 func TestPinnedOutgrown(t *testing.T) {
 	data := create(t, datasettest.Params{Nodes: 500, AvgDegree: 6, Seed: 3})
 	p := params(20, 3, []int{2, 3}, []int{2, 3})
-	s := open(t, Options{Dataset: data, Params: p, DryEpochs: 0.01})
+	s := open(t, Options{Dataset: data, Params: p, DryEpochs: 0.01, GPU: true})
 	d := cudatest.Open(t)
 	grown := 0
 	for i := 0; i < s.facts.Train; {
@@ -128,41 +136,62 @@ func TestPinnedOutgrown(t *testing.T) {
 	}
 }
 
+// said is a reporter that keeps its last line.
+type said struct {
+	progress.Reporter
+	last string
+}
+
+func (s *said) Logf(format string, args ...any) { s.last = fmt.Sprintf(format, args...) }
+
 // What is counted is what is taken: of the device's memory, of pinned memory, and of the
-// host's. The topology goes to the device where it is a quarter of what is left.
+// host's. The topology takes a quarter of what is left of the device's: it lies there, or the lists that were drawn
+// from most do, or nothing.
 func TestPinnedMemory(t *testing.T) {
 	data := create(t, datasettest.Params{Nodes: 5000, AvgDegree: 6, Seed: 3})
-	s := open(t, Options{Dataset: data, Params: params(20, 1, []int{2, 3}, []int{2, mbfile.AllNeighbours}), DryEpochs: all})
-	f := s.data.Facts()
-	topology := gpusampler.Bytes(f.Nodes, f.Edges)
+	s := open(t, Options{Dataset: data, Params: params(20, 1, []int{2, 3}, []int{2, mbfile.AllNeighbours}), DryEpochs: all, GPU: true})
+	csc := topology.CSC(s.topology)
+	whole, ram := gpusampler.Choose(csc, nil, 0, 1<<40).GPU, gpusampler.Choose(csc, nil, 0, 0).RAM
+	indices, records := (4*int64(len(csc.Indices))+4095)/4096*4096, int64(5000*12+160) // aligned
 	train, _ := s.deviceBytes(false)
 	eval, _ := s.deviceBytes(true)
 	before := s.TableBytes()
+	if n := s.countBytes(); n != 8*5000 || s.Draws() != nil {
+		t.Errorf("counts of %d bytes; a store chooses lists", n)
+	}
+	const over = `pinned in RAM, more than a quarter of the GPU's free .*; the GPU draws batches over the bus`
 	for _, c := range []struct {
-		room int64
-		near bool
-	}{{3*train + eval + 4*topology, true}, {3*train + eval + 4*topology - 1, false}} {
+		room, near, host int64
+		says             string
+	}{
+		{4 * whole, whole, 0, "in the GPU's memory, where batches are drawn$"},
+		{4*whole - 1, gpusampler.Choose(csc, s.draws, 3, whole-1).GPU, indices, over + ", and from .*: the lists of [1-9],[0-9]+ of 5,000 nodes, 100 % of the draws in the dry pass$"},
+		{4 * (records + 1024), records + 1024, indices, over + ", and from 59.8 KiB of its own memory: the lists of [1-9][0-9]+ of 5,000 nodes, [1-9][0-9]? % of the draws in the dry pass$"},
+		{4 * records, records, indices, over + ", and from 58.8 KiB of its own memory: the lists of 0 of 5,000 nodes, 0 % of the draws in the dry pass$"},
+		{4*records - 1, 0, ram, over + "$"},
+	} {
 		d := cudatest.Open(t)
 		was := device.HostBytes()
-		bytes, err := s.Pin(d, c.room, 3, 1)
+		bytes, err := s.Pin(d, 3*train+eval+c.room, 3, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Place(t.Context(), progress.Discard); err != nil {
+		said := &said{Reporter: progress.Discard}
+		if err := s.Place(t.Context(), said); err != nil {
 			t.Fatal(err)
 		}
-		host := int64(0)
-		want := 3*train + eval
-		if c.near {
-			want += topology
-		} else {
-			host = topology
+		if !regexp.MustCompile(c.says).MatchString(said.last) {
+			t.Errorf("room for %d bytes: %q, want %q", c.room, said.last, c.says)
+		}
+		host, want := c.host, 3*train+eval+c.near
+		if s.TopologyBytes() != c.near+host {
+			t.Errorf("room for %d bytes: a topology of %d", c.room, s.TopologyBytes())
 		}
 		if bytes != want || s.HostBytes() != host || device.HostBytes()-was != host || s.GPUBytes(3, 1) != 3*train+eval {
-			t.Errorf("near %v: %d bytes of the device's, want %d; %d of the host's, want %d", c.near, bytes, want, s.HostBytes(), host)
+			t.Errorf("room for %d: %d bytes of the device's, want %d; %d of the host's, want %d", c.room, bytes, want, s.HostBytes(), host)
 		}
 		if n := s.TableBytes() - before; n != host+max(0, s.hostLoaderBytes(false)-s.LoaderBytes(false)) {
-			t.Errorf("near %v: %d bytes more of tables", c.near, n)
+			t.Errorf("room for %d: %d bytes more of tables", c.room, n)
 		}
 		l, _ := s.Open(nil)
 		var loaders []featurestore.Loader
@@ -178,18 +207,24 @@ func TestPinnedMemory(t *testing.T) {
 			}
 		}
 		if held, _ := d.Held(); held != bytes {
-			t.Errorf("near %v: %d bytes of the device's are held, %d are counted", c.near, held, bytes)
+			t.Errorf("room for %d: %d bytes of the device's are held, %d are counted", c.room, held, bytes)
 		}
 		for _, one := range loaders {
 			one.Free()
 		}
 		s.Unpin()
 		if device.HostBytes() != was || s.TableBytes() != before || s.GPUBytes(3, 1) != 0 {
-			t.Errorf("near %v: something is left", c.near)
+			t.Errorf("room for %d: something is left", c.room)
 		}
 	}
-	if _, err := s.Pin(cudatest.Open(t), 3*train+eval-1, 3, 1); !errors.Is(err, fault.ErrBudget) || s.pinned != nil {
+	if _, err := s.Pin(cudatest.Open(t), 3*train+eval-1, 3, 1); !errors.Is(err, fault.ErrBudget) || s.pinned != nil || !strings.Contains(err.Error(), "drawing 4 batches at a time") {
 		t.Errorf("no room: %v", err)
+	}
+	if err := os.Truncate(filepath.Join(data, "indptr.bin"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Pin(cudatest.Open(t), 3*train+eval+4*records, 3, 1); !errors.Is(err, fault.ErrCorrupt) || n != 0 || s.pinned != nil {
+		t.Errorf("a file that shrank: %d bytes, %v", n, err)
 	}
 }
 

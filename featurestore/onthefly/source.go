@@ -3,6 +3,8 @@ package onthefly
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 
 	"diskgnn/dataset"
 	"diskgnn/device"
@@ -22,6 +24,9 @@ type Options struct {
 	// Params decide the batches. Epochs is the number of the run's epochs. The order of the batches is
 	// sampler.Random.
 	mbfile.Params
+	// AllNodes draws for all nodes of the dataset, which need no labels, in place of its splits: an epoch's batches have
+	// them in ascending order, as training batches.
+	AllNodes bool
 	// DryEpochs is the number of epochs that the dry pass draws, from the first on. A fraction is rounded up
 	// to a batch. Epochs or more, such as infinity, means all.
 	DryEpochs float64
@@ -34,6 +39,8 @@ type Options struct {
 	// Choose lets a store choose the lists of a cached topology that are held after the dry pass, if
 	// Topology has no size and order: see featurestore.Lists.
 	Choose bool
+	// GPU counts draws in the dry pass, by which Pin chooses lists for a GPU's memory.
+	GPU bool
 	// IO is the kind of the storage stack that reads neighbours, and Stack opens it: see
 	// topology.Options.
 	IO    string
@@ -66,13 +73,23 @@ func (o *Options) chooses() bool {
 	return o.Choose && o.Topology.Level == topology.Cached && o.Topology.Memory == nil && o.Topology.Order == ""
 }
 
+// counts reports whether the dry pass counts draws, by which lists are chosen.
+func (o *Options) counts() bool { return o.chooses() || o.GPU }
+
+// widest returns the largest number of in-neighbours that a draw takes, or 0 if it reads whole lists.
+func (o *Options) widest() int {
+	if o.Method == mbfile.Labor || slices.Contains(o.Fanout, mbfile.AllNeighbours) {
+		return 0
+	}
+	return slices.Max(o.Fanout)
+}
+
 // pinned is a copy of the topology for a GPU, which draws the batches of all loaders from it. Windows, Inputs
 // and the dry pass draw on the host, from the mapped topology.
 type pinned struct {
 	device   device.GPU
-	near     bool  // in the device's memory; false: in the host's
-	bytes    int64 // of the topology
 	room     int64 // bytes of device memory left without the loaders
+	place    *gpusampler.Placement
 	topology *gpusampler.Topology
 }
 
@@ -107,7 +124,8 @@ func (s *Source) Lineage() featurestore.Lineage {
 		Dataset string        `json:"dataset"`
 		Live    mbfile.Params `json:"live"`
 		Dry     int           `json:"dry"`
-	}{s.data.Fingerprint(), params, dry})
+		All     bool          `json:"all,omitempty"`
+	}{s.data.Fingerprint(), params, dry, s.options.AllNodes})
 	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: binio.Hash(b)}
 }
 
@@ -115,6 +133,27 @@ func (s *Source) Lineage() featurestore.Lineage {
 func (s *Source) Ranks(rank []uint32) error {
 	mbfile.Ranks(s.hotness, rank)
 	return nil
+}
+
+// Drawn are counts of the training batches of one epoch. If the dry pass drew fewer, Batches of them, they are
+// extrapolated. The JSON keys are stable.
+type Drawn struct {
+	Batches    int   `json:"drawn_batches"`
+	SeedNodes  int64 `json:"seed_nodes"`
+	InputNodes int64 `json:"input_nodes"` // rows of features that the batches take
+	Edges      int64 `json:"edges"`
+	// Amplification is InputNodes over the nodes of the dataset.
+	Amplification float64 `json:"amplification"`
+	FeatureBytes  int64   `json:"feature_bytes"` // of the rows, as the dataset has them
+}
+
+// Drawn returns counts of an epoch's training batches.
+func (s *Source) Drawn() Drawn {
+	drawn := min(s.dry, s.facts.BatchesPerEpoch)
+	scale := float64(s.facts.BatchesPerEpoch) / float64(s.dry)
+	input := int64(math.Round(float64(s.train.sum[0].src) * scale))
+	return Drawn{Batches: drawn, SeedNodes: s.facts.EpochSeeds, InputNodes: input, Edges: int64(math.Round(float64(s.train.edges()) * scale)),
+		Amplification: float64(input) / float64(s.facts.Nodes), FeatureBytes: input * int64(s.facts.RowBytes)}
 }
 
 // Hotness returns the hotness in the training batches that the dry pass drew.

@@ -160,10 +160,19 @@ func (p *chunkPart) widen(at packfile.Piece, rows []byte) error {
 	if err := p.load(at, rows); err != nil {
 		return err
 	}
-	f := &p.src.facts
-	first, n := int(at.Row)/f.RowBytes, at.RowLen/f.RowBytes
-	kernel.Widen(p.to.x[first*f.Dim:(first+n)*f.Dim], rows, f.DType, f.Dim)
+	p.wide(int(at.Row)/p.src.facts.RowBytes, rows)
 	return nil
+}
+
+// wide widens whole rows of the chunk, from row first on.
+func (p *chunkPart) wide(first int, rows []byte) {
+	f := &p.src.facts
+	x := p.to.x[first*f.Dim:][:len(rows)/f.RowBytes*f.Dim]
+	widen := kernel.Widen
+	if len(p.to.x) >= kernel.Past {
+		widen = kernel.WidenPast
+	}
+	widen(x, rows, f.DType, f.Dim)
 }
 
 // form converts a chunk to rows of a matrix. Element type, codec, policy and sink decide the form.
@@ -216,15 +225,30 @@ func (unpacked) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
 	return p.load(at, p.to.rows[at.Row:at.Row+int64(at.RowLen)])
 }
 
-// widened: chunks are not compressed, and pieces may cut rows; all rows are widened at the end.
+// widened: chunks are not compressed. The rows of a piece are widened while the caches have it, and rows that pieces cut at the
+// end.
 type widened struct{ apart }
 
 func (widened) packed(p *chunkPart, from int) []byte { return p.stored[from:] }
 func (widened) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
-	return p.load(at, nil)
+	if err := p.load(at, nil); err != nil {
+		return err
+	}
+	rb := p.src.facts.RowBytes
+	if first, end := (int(at.Row)+rb-1)/rb, (int(at.Row)+at.RowLen)/rb; first < end {
+		p.wide(first, p.stored[first*rb:end*rb])
+	}
+	return nil
 }
 func (widened) finish(p *chunkPart) {
-	p.copies.Widen(p.to.x, p.stored, p.src.facts.DType, p.src.facts.Dim)
+	rb := p.src.facts.RowBytes
+	_ = p.b.train().Pieces(p.src.pack.Form(), p.through, func(at packfile.Piece) error { // which fails as the function does
+		if end := int(at.Row) + at.RowLen; end%rb != 0 {
+			row := end / rb
+			p.wide(row, p.stored[row*rb:(row+1)*rb])
+		}
+		return nil
+	})
 }
 
 // unpackedWide: pieces are decompressed, and widened into the matrix.

@@ -11,7 +11,7 @@
 // Each level claims rows of the matrix, reads them and puts them into their places. The hot level has the
 // rows that no other level claims. A sink provides the places:
 //
-//	host    widens rows into a float32 matrix
+//	host    widens rows into a float32 matrix, without the rows that a consumer holds
 //	gpu     holds a table of rows on the device and in RAM, copies rows from disk to the
 //	        device in packed form, and gathers both there
 //
@@ -37,6 +37,7 @@
 //	chunk.go shared.go evaluation.go  the levels
 //	host.go gputable.go gpu.go   the sinks; direct.go, queued.go: chunks that land on the GPU
 //	gpucache.go refill.go belady.go  the cache of policy min
+//	consumer.go                  rows that a consumer of the batches holds
 //	slot.go store.go plan.go seam.go  slots, composition, plans
 //
 // On the host, a float32 chunk lands at the beginning of the matrix. Other chunks land in the slot's own

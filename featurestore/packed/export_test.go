@@ -9,6 +9,13 @@ import (
 	"diskgnn/pack/packfile"
 )
 
+// SetPiece changes the size of the pieces in which a consumer gets rows, until the result is called.
+func SetPiece(bytes int) (reset func()) {
+	before := remotePiece
+	remotePiece = bytes
+	return func() { remotePiece = before }
+}
+
 // NewSlot makes a slot for training batches.
 func (s *Store) NewSlot() (*Slot, error) { return s.newSlot(&s.train) }
 

@@ -1,6 +1,8 @@
 package packed
 
 import (
+	"sort"
+
 	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
@@ -9,7 +11,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// host is the sink of matrices that the CPU assembles, in float32. Its table is in RAM.
+// host is the sink of matrices that the CPU assembles, in float32. Its table is in RAM. If a consumer holds the rows before
+// the table, the host leaves them out.
 type host struct {
 	ramRows
 	copies *copier.Copier
@@ -107,8 +110,11 @@ func (m *hostMatrix) put(to places, k int, row []byte) {
 }
 
 func (m *hostMatrix) take(s stretch, entries []uint32) {
-	f := &m.src.facts
-	m.copies.Gather(m.part(s.to, s.rows), m.host.mem.Bytes(), entries, f.DType, f.Dim)
+	f, first := &m.src.facts, m.host.first
+	// All rows of a band have lower ranks than the band before, and the table begins with a band or in the hot rows.
+	n := sort.Search(len(entries), func(i int) bool { return int64(entries[i]) < first })
+	m.b.GPURows += len(entries) - n
+	m.copies.Gather(m.part(s.to, n), m.host.rows(), entries[:n], uint32(first), f.DType, f.Dim)
 }
 
 func (m *hostMatrix) admit(_ int, packed []byte, entries []uint32) {

@@ -33,6 +33,14 @@ func (t *ramRows) bytes() int64 {
 	return binio.AlignUp(t.end*rb+last, device.PageSize) - t.begin()
 }
 
+// rows returns the memory from row first on.
+func (t *ramRows) rows() []byte {
+	if t.bytes() == 0 {
+		return nil
+	}
+	return t.mem.Bytes()[t.first*int64(t.src.facts.RowBytes)-t.begin():]
+}
+
 func (t *ramRows) open() (err error) {
 	if t.mem, err = device.NewHost(int(t.bytes())); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)

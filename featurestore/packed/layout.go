@@ -9,7 +9,7 @@ import (
 type PlanOptions = featurestore.PlanOptions
 
 // Layout is the memory of the store, and the place of each row. Ranks below CacheRows are in memory: ranks below
-// GPURows on the GPU, the others in RAM.
+// GPURows on the GPU, of this process or of a consumer, the others in RAM.
 type Layout struct {
 	featurestore.Layout
 	// Through is the last band of a chunk that is read from disk. Bands 0 to Through have the ranks from

@@ -73,7 +73,7 @@ func newPlanner(r *packfile.Reader, o PlanOptions, queued *queuedReads) (*planne
 	if o.Cache != nil {
 		p.caches = o.Cache.String()
 	}
-	if o.GPU == nil {
+	if o.GPU == nil && o.GPUCache == nil {
 		return p, nil
 	}
 	switch {
@@ -87,9 +87,16 @@ func newPlanner(r *packfile.Reader, o PlanOptions, queued *queuedReads) (*planne
 	return p, err
 }
 
-// mostOnGPU returns the most rows on the GPU.
+// mostOnGPU returns the most rows on the GPU, of this process or of a consumer.
 func (p *planner) mostOnGPU() (int64, error) {
 	o, f := &p.o, p.r.Facts()
+	if o.GPU == nil { // a consumer holds them, as float32
+		rows, err := o.GPUCache.Rows(f.Nodes, 4*f.Dim)
+		if i := edgeBelow(p.edges, rows); i < len(p.edges) { // the rows of a band are not in the order of ranks
+			rows = p.edges[i]
+		}
+		return rows, err
+	}
 	room := o.GPUMemory
 	for i := range p.edges {
 		l := p.layout(i) // onGPU is 0 here
@@ -143,7 +150,7 @@ func (p *planner) layout(i int) Layout {
 func (p *planner) measured(l Layout) Layout {
 	s := compose(p.r, &l)
 	s.sink.count(&l.Layout)
-	l.KeepBytes = s.held.bytes()
+	l.KeepBytes = s.held.bytes() + s.pieceBytes()
 	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)

@@ -18,7 +18,7 @@ const Name = "packed"
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, Find: Find, Shared: true}
+	return featurestore.Design{Name: Name, Find: Find, Shared: true, Remote: true}
 }
 
 // Find reads the metadata of a pack, or of a slice of a pack: the Candidate implements featurestore.Sliced.
@@ -73,6 +73,9 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	d := Design()
 	if err := d.Refuse(&o); err != nil {
 		return featurestore.Layout{}, err
+	}
+	if g := o.GPUCache; o.GPU == nil && g != nil && isMin(c.pack) {
+		return featurestore.Layout{}, fault.New(fault.ErrUsage, "--gpu-cache %s: %s has the policy min, and every batch changes its cache; leave it out, or pack with --policy static", g, c.Dir())
 	}
 	if len(o.Peers) > 0 && isMin(c.pack) {
 		return featurestore.Layout{}, fault.New(fault.ErrUsage, "%s has the policy min: its cache needs all batches in order, and cannot serve %d GPUs; pack with --policy static", c.Dir(), 1+len(o.Peers))

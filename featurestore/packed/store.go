@@ -23,7 +23,8 @@ type Store struct {
 	peers  []*Store
 	copies *copier.Copier
 	sink   sink
-	device *gpu // the sink, if a GPU computes; nil: the host does
+	device *gpu  // the sink, if a GPU computes; nil: the host does
+	remote int64 // rows that a consumer holds
 	cold   *chunk
 	held   held
 	train  course
@@ -63,7 +64,8 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s.eval.matrix.landed = held.most(evaluated)
 
 	if l.GPU == nil {
-		s.sink = &host{ramRows{src: s.src, end: l.heldHot(), eval: l.HeldEval}, s.copies}
+		s.remote = l.GPURows
+		s.sink = &host{ramRows{src: s.src, first: l.GPURows, end: l.heldHot(), eval: l.HeldEval}, s.copies}
 	} else {
 		s.device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
 		s.sink = s.device

@@ -45,7 +45,7 @@ var others = map[string][4]int{
 	"iostack":      {106, 21, 9, 9},
 	"pack":         {41, 4, 6, 2},
 	"pipeline":     {3, 2, 0, 1},
-	"presample":    {62, 9, 6, 15},
+	"presample":    {62, 9, 6, 14},
 	"simulate":     {29, 6, 5, 4},
 	"train":        {255, 61, 24, 46},
 }

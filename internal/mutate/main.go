@@ -188,7 +188,7 @@ func (r *run) one(m *mutant) (fate string, err error) {
 // since generic functions are compiled there. Equal code has equal listings.
 func (r *run) compile() (listing []byte, ok bool) {
 	const flags = "-gcflags=-S -c=1"
-	listing, err := r.tool(10*time.Minute, "build", flags, r.pkg)
+	listing, err := r.tool(10*time.Minute, "build", "-o", os.DevNull, flags, r.pkg)
 	if err != nil {
 		return listing, false
 	}

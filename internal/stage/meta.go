@@ -264,14 +264,14 @@ func readMeta(fsys vfs.FS, dir, kind string) (*Meta, error) {
 	}
 	m, err := decodeMeta(b)
 	if err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
+		return nil, fault.New(fault.ErrCorrupt, "%s: bytes 0 to %d: %v", name, len(b), err)
 	}
 	fp, err := m.fingerprint()
 	if err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
 	}
 	if same, err := m.encodesTo(b); err != nil || !same || fp != m.Fingerprint {
-		return nil, fault.New(fault.ErrCorrupt, "%s does not match its own fingerprint: it was edited or damaged", name)
+		return nil, fault.New(fault.ErrCorrupt, "%s: bytes 0 to %d do not match their own fingerprint: the file was edited or damaged", name, len(b))
 	}
 	return m, nil
 }

@@ -234,6 +234,19 @@ func testRandom(t *testing.T, s iostack.Stack) {
 	if _, err := iostack.Random(ctx, s, less, 4096, 1, once); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("less than a block: %v", err)
 	}
+	before = s.Stats()
+	if d, err := iostack.Latency(ctx, s, small, 4096, 1, 3); err != nil || d <= 0 {
+		t.Errorf("latency %v, %v", d, err)
+	}
+	if done := s.Stats().Sub(before); done.Requests != 3 || done.BytesAsked != 3*4096 {
+		t.Errorf("%+v, want one block three times", done)
+	}
+	if _, err := iostack.Latency(cancelled, s, path, 4096, 1, 3); !errors.Is(err, context.Canceled) {
+		t.Errorf("latency, cancelled: %v", err)
+	}
+	if _, err := iostack.Latency(ctx, s, less, 4096, 1, 3); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("latency of less than a block: %v", err)
+	}
 	if _, err := iostack.Random(ctx, s, path, 0, 1, once); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("blocks of no bytes: %v", err)
 	}

@@ -146,7 +146,7 @@ func (s *shardFiles) byTable(name, table string) (binio.Checker, error) {
 		return nil, err
 	}
 	if f, ok := s.meta.File(table); !ok || binio.Hash(b) != f.Checksum {
-		return nil, fault.New(fault.ErrCorrupt, "%s: its bytes do not match its checksum", filepath.Join(s.dir, table))
+		return nil, binio.BadRange(filepath.Join(s.dir, table), 0, int64(len(b)))
 	}
 	sums, err := binio.DecodeSums(b)
 	if err != nil {

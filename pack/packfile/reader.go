@@ -85,7 +85,7 @@ func (r *Reader) small(fsys vfs.FS, name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if binio.Hash(b) != f.Checksum {
-		return nil, fault.New(fault.ErrCorrupt, "%s: its bytes do not match its checksum", r.Path(name))
+		return nil, binio.BadRange(r.Path(name), 0, f.Size)
 	}
 	return b, nil
 }

@@ -110,7 +110,7 @@ func ReadSlice(fsys vfs.FS, dir string, m *stage.Meta) (*Slice, error) {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
 	}
 	if want, err := r.encode(); err != nil || !bytes.Equal(b, want) {
-		return nil, fault.New(fault.ErrCorrupt, "%s does not match its own checksum", name)
+		return nil, binio.BadRange(name, 0, int64(len(b)))
 	}
 	if err := r.Slice.Validate(); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)

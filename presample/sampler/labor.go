@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"diskgnn/internal/kernel"
 	"diskgnn/internal/rng"
 	"diskgnn/presample/mbfile"
 )
@@ -66,9 +67,7 @@ func (l *labor) hop(hop int) labor {
 
 func (l *labor) lots(to []uint64, nodes []uint32) {
 	if l.cos == 0 {
-		for i, v := range nodes {
-			to[i] = rng.Join(l.first, uint64(v))
-		}
+		kernel.Join(to, l.first, nodes)
 		return
 	}
 	for i, v := range nodes {

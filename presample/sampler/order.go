@@ -122,9 +122,11 @@ type orders struct {
 	seed  uint64
 	n     int
 	mixed bool // overlap: arranged by cut from local
-	cut   cutting
-	local []uint32    // positions by locality
-	parts *partitions // nil: of other orders than dispersed and sequential
+	// ascending: the nodes are visited in the order in which they are listed.
+	ascending bool
+	cut       cutting
+	local     []uint32    // positions by locality
+	parts     *partitions // nil: of other orders than dispersed and sequential
 
 	mu      sync.RWMutex // a visit is read under it, since drop uses its memory again
 	of      map[int]*visit
@@ -203,8 +205,10 @@ func (o *orders) fill(v *visit, epoch int) {
 		o.parts.arrange(v, epoch, key)
 	default:
 		identity(v.order)
-		src := rng.New(key)
-		rng.Shuffle(&src, v.order)
+		if !o.ascending {
+			src := rng.New(key)
+			rng.Shuffle(&src, v.order)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"diskgnn/dataset"
@@ -110,6 +111,26 @@ func Load(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress
 			return nil, err
 		}
 	}
+	return s, nil
+}
+
+// LoadAll returns Seeds with all nodes of a dataset as the training nodes, in ascending order in every epoch, and without
+// validation and test nodes. Nodes without a label have graph.Unlabelled.
+func LoadAll(ctx context.Context, d *dataset.Dataset, p mbfile.Params) (_ *Seeds, err error) {
+	s := &Seeds{params: p}
+	nodes := identity(make([]uint32, d.Facts().Nodes))
+	all := &s.split[Train]
+	*all = split{nodes: nodes, labels: slices.Repeat([]int32{graph.Unlabelled}, len(nodes)), row: d.TargetBytes()}
+	if facts := d.Facts(); facts.Labelled() {
+		if all.labels, err = d.Labels(); err != nil {
+			return nil, err
+		}
+	}
+	if all.targets, err = d.Targets(ctx, nodes); err != nil {
+		return nil, err
+	}
+	s.orders.init(len(nodes), &p)
+	s.orders.ascending = true
 	return s, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
 	"diskgnn/internal/progress"
@@ -27,6 +28,39 @@ func TestLabelled(t *testing.T) {
 	s := labelled([]uint32{0, 2, 3, 5}, []int32{7, 0, graph.Unlabelled, 1, 0, 4})
 	if !slices.Equal(s.nodes, []uint32{0, 3, 5}) || !slices.Equal(s.labels, []int32{7, 1, 4}) {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestAll: all nodes are seed nodes, in ascending order in every epoch, with their labels and classes if they have any.
+func TestAll(t *testing.T) {
+	p := mbfile.Params{BatchSize: 3, Fanout: []int{1}, Epochs: 2, TrainRatio: 0.5}
+	tiny, multi := datasettest.Tiny(t), datasettest.Params{Nodes: 8, Classes: 11, MultiLabel: true, Dim: 1}.Raw()
+	bare := tiny
+	bare.Labels, bare.Classes, bare.Train, bare.Valid, bare.Test = nil, 0, nil, nil, nil
+	for name, raw := range map[string]dataset.Raw{"tiny": tiny, "multi-label": multi, "without labels": bare} {
+		d := datasettest.Create(t, t.TempDir(), raw)
+		s, err := LoadAll(t.Context(), d, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := int(d.Facts().Nodes)
+		if s.Batches(Train) != (nodes+2)/3 || s.Batches(Valid)+s.Batches(Test) != 0 || s.Nodes(Train) != nodes {
+			t.Errorf("%s: %d, %d and %d batches", name, s.Batches(Train), s.Batches(Valid), s.Batches(Test))
+		}
+		labels := raw.Labels
+		if labels == nil {
+			labels = slices.Repeat([]int32{graph.Unlabelled}, nodes)
+		}
+		for epoch := range 2 {
+			var all, one Picked
+			for b := range s.Batches(Train) {
+				s.Pick(ID{Train, epoch, b}, &one)
+				all.Nodes, all.Labels, all.Targets = append(all.Nodes, one.Nodes...), append(all.Labels, one.Labels...), append(all.Targets, one.Targets...)
+			}
+			if !slices.Equal(all.Nodes, identity(make([]uint32, nodes))) || !slices.Equal(all.Labels, labels) || !slices.Equal(all.Targets, raw.Targets) {
+				t.Errorf("%s: %+v of %v and %v", name, all, labels, raw.Targets)
+			}
+		}
 	}
 }
 

@@ -38,7 +38,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"time"
@@ -156,8 +155,6 @@ func (h *Header) check() error {
 	return nil
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Writer writes a trace. It belongs to one goroutine.
 type Writer struct {
 	w       *bufio.Writer
@@ -182,7 +179,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	if line = append(line, '\n'); len(line) > maxHeader {
 		return nil, fault.New(fault.ErrInput, "the header of a trace has %d bytes, more than %d", len(line), maxHeader)
 	}
-	t := &Writer{w: bufio.NewWriterSize(w, 1<<18), header: h, sum: crc32.Checksum(line, castagnoli)}
+	t := &Writer{w: bufio.NewWriterSize(w, 1<<18), header: h, sum: binio.CRC(line)}
 	_, err = t.w.Write(line)
 	return t, err
 }
@@ -238,7 +235,7 @@ func (t *Writer) Append(b *Batch) error {
 	}
 	t.batches++
 	t.written = len(t.files)
-	if err := t.uint32s(uint32(len(p)), crc32.Checksum(p, castagnoli)); err != nil {
+	if err := t.uint32s(uint32(len(p)), binio.CRC(p)); err != nil {
 		return err
 	}
 	_, err := t.w.Write(p)
@@ -268,7 +265,7 @@ func (t *Writer) uint32s(v ...uint32) error {
 func (t *Writer) Finish() error {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], t.batches)
-	if err := t.uint32s(0, crc32.Update(t.sum, castagnoli, n[:])); err != nil {
+	if err := t.uint32s(0, binio.UpdateCRC(t.sum, n[:])); err != nil {
 		return err
 	}
 	if _, err := t.w.Write(n[:]); err != nil {
@@ -298,7 +295,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, fault.New(fault.ErrInput, "it is no trace: it does not begin with a line of JSON")
 	}
-	t.sum = crc32.Checksum(line, castagnoli)
+	t.sum = binio.CRC(line)
 	return t, t.header.check()
 }
 
@@ -330,7 +327,7 @@ func (t *Reader) Next(b *Batch) error {
 		return t.failed(err)
 	}
 	p := t.payload.Bytes()
-	if got := crc32.Checksum(p, castagnoli); got != sum {
+	if got := binio.CRC(p); got != sum {
 		return t.corrupt("does not match its checksum")
 	}
 	if err := versions[t.header.Version](t, p, b); err != nil {
@@ -346,7 +343,7 @@ func (t *Reader) end(sum uint32) error {
 	if err := t.full(n[:]); err != nil {
 		return err
 	}
-	if binary.LittleEndian.Uint64(n[:]) != t.batches || crc32.Update(t.sum, castagnoli, n[:]) != sum {
+	if binary.LittleEndian.Uint64(n[:]) != t.batches || binio.UpdateCRC(t.sum, n[:]) != sum {
 		return fault.New(fault.ErrCorrupt, "the end of the trace, after %d batches, does not match its header or its number of batches", t.batches)
 	}
 	if _, err := t.r.ReadByte(); !errors.Is(err, io.EOF) {

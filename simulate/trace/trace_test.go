@@ -292,7 +292,7 @@ func TestForged(t *testing.T) {
 	n := b[len(b)-8:]
 	n[0]++ // a batch more, and a checksum of that
 	line := b[:bytes.IndexByte(b, '\n')+1]
-	binary.LittleEndian.PutUint32(b[len(b)-12:], crc32.Checksum(append(bytes.Clone(line), n...), castagnoli))
+	binary.LittleEndian.PutUint32(b[len(b)-12:], crc32.Checksum(append(bytes.Clone(line), n...), crc32.MakeTable(crc32.Castagnoli)))
 	if _, _, _, err := decode(b); !errors.Is(err, fault.ErrCorrupt) {
 		t.Error("another number of batches:", err)
 	}

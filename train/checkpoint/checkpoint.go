@@ -48,6 +48,9 @@ const (
 	mostHeader = int64(1 << 20) // bytes; a header has some two thousand
 )
 
+// MostFront bounds the bytes of a file before its sections.
+const MostFront = int64(fixedBytes+crcBytes) + mostHeader
+
 // header describes the file.
 type header struct {
 	Head     json.RawMessage `json:"head"`
@@ -79,6 +82,19 @@ func encode(head any, sections map[string][]byte) (front []byte, order []string,
 	front = binary.LittleEndian.AppendUint32(front, uint32(len(text)))
 	front = append(front, text...)
 	return binary.LittleEndian.AppendUint32(front, binio.CRC(front)), order, nil
+}
+
+// Encode returns the bytes of a file, in pieces; the sections are pieces as they are. head must be encodable as JSON.
+func Encode(head any, sections map[string][]byte) (content [][]byte, err error) {
+	front, order, err := encode(head, sections)
+	if err != nil {
+		return nil, err
+	}
+	content = append(content, front)
+	for _, s := range order {
+		content = append(content, sections[s])
+	}
+	return content, nil
 }
 
 // Decode decodes a whole file. The head and the sections alias b. For any b, the result is the

@@ -50,7 +50,7 @@ func (d Dir) File(name string) string { return filepath.Join(d.Path, name) }
 // together. A file longer than that, or with a wrong checksum, is an error of kind fault.ErrCorrupt.
 // Read takes the memory of the file's length.
 func (d Dir) Read(name string, most int64) (head json.RawMessage, sections map[string][]byte, err error) {
-	b, err := d.read(d.File(name), int64(fixedBytes+crcBytes)+mostHeader+most)
+	b, err := d.read(d.File(name), MostFront+most)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", d.File(name), err)
 	}
@@ -89,16 +89,12 @@ func (d Dir) Write(step int64, head any, sections map[string][]byte, keep int) e
 }
 
 func (d Dir) write(name string, head any, sections map[string][]byte) error {
-	front, order, err := encode(head, sections)
+	content, err := Encode(head, sections)
 	if err != nil {
 		return err
 	}
 	if err := d.make(); err != nil {
 		return err
-	}
-	content := [][]byte{front}
-	for _, s := range order {
-		content = append(content, sections[s])
 	}
 	if err := d.writeFile(name+partial, content); err != nil {
 		return err

@@ -57,7 +57,7 @@ func (d *Decision) Setup(gpuHeld int64) rundir.Setup {
 	o, f, l := &d.Options, &d.Facts, &d.Memory.Layout
 	s := rundir.Setup{Engine: o.Engine, IO: f.IO.Name, Threads: o.Threads, Memory: o.Memory, Planned: d.Memory.Total,
 		CacheRows: l.CacheRows, CacheSize: l.RAMBytes, HeldSize: l.HeldBytes, Slots: d.Memory.Slots, EvalSlots: d.Memory.EvalSlots,
-		CachePolicy: l.Policy, FaultThreads: l.FaultThreads, PageCache: d.pageCache(), Unchecked: l.Unchecked, StoreState: max(l.StateBytes, f.Needs.State)}
+		CachePolicy: l.Policy, FaultThreads: l.FaultThreads, Accumulator: l.Accesses, PageCache: d.pageCache(), Unchecked: l.Unchecked, StoreState: max(l.StateBytes, f.Needs.State)}
 	s.ExactSize = d.Memory.Exact
 	if o.Ranks > 1 {
 		s.Ranks = o.Ranks
@@ -106,6 +106,9 @@ func (d *Decision) Lines(s *rundir.Setup) (lines []string) {
 		say("the GPU submits the reads of training batches, and completes a batch's reads when it takes the batch")
 	}
 	switch {
+	case f.Needs.Shared:
+		say("engine: none; another process takes the batches from the slots, by shared memory")
+		return lines
 	case f.Info == nil:
 		say("engine: none; batches are loaded, assembled and thrown away")
 		return lines

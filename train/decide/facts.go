@@ -114,5 +114,6 @@ type Needs struct {
 	Resume                 int64 // of a checkpoint while the run resumes from it
 	State                  int64 // of Resume: the most that an earlier process' store wrote to a checkpoint
 	OnGPU                  bool  // a GPU computes
+	Shared                 bool  // another process takes the batches, in place of an engine: Work and EvalWork are mapped, for it to read
 	GPULeft                int64 // bytes that the engine leaves of its memory
 }

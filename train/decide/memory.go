@@ -142,8 +142,12 @@ func (p *Memory) minimums(o *Options, e Exact, steps int) (list []minimum) {
 // plan returns the store's layout beside all else in memory; least is its least.
 func (p *Memory) plan(o *Options, facts *Facts, least bool, memory int64, hold featurestore.Hold) (featurestore.Layout, error) {
 	needs := &facts.Needs
+	accesses, err := o.Accesses()
+	if err != nil {
+		return featurestore.Layout{}, err
+	}
 	works := int64(p.Slots*p.Replicas)*needs.Work + int64(p.EvalSlots)*needs.EvalWork
-	return facts.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.Fixed - p.Exact - works, Least: least,
+	return facts.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Accesses: accesses, Memory: memory - p.Fixed - p.Exact - works, Least: least,
 		Slots: p.Slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
 		GPUMemory: p.gpuLeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(o.Epochs*facts.Store.BatchesPerEpoch) * p.Replicas})
 }
@@ -209,7 +213,10 @@ func (p *Memory) outside(needs *Needs) int64 {
 	n := p.Layout.RAMBytes + p.Layout.HeldBytes + p.Layout.WindowBytes + p.Layout.QueueBytes + int64(p.Slots*max(1, p.Replicas))*p.Layout.SlotBytes + int64(p.EvalSlots)*p.Layout.EvalSlotBytes
 	n += needs.Stack
 	if needs.OnGPU {
-		n += budget.DriverReserve + int64(p.Slots*max(1, p.Replicas))*needs.Work + int64(p.EvalSlots)*needs.EvalWork
+		n += budget.DriverReserve
+	}
+	if needs.OnGPU || needs.Shared {
+		n += int64(p.Slots*max(1, p.Replicas))*needs.Work + int64(p.EvalSlots)*needs.EvalWork
 	}
 	return n
 }

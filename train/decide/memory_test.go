@@ -17,6 +17,10 @@ func TestPlanSumsTheLayout(t *testing.T) {
 	if n, want := p.outside(&needs), int64(320_023_010_105); n != want {
 		t.Errorf("%d bytes outside of the heap, want %d", n, want)
 	}
+	needs.Shared = true // works are mapped
+	if n, want := p.outside(&needs), int64(322_323_010_105); n != want {
+		t.Errorf("%d bytes outside of the heap with shared works, want %d", n, want)
+	}
 }
 
 // A checkpoint has what the store holds, or what it held in an earlier process, and the

@@ -36,7 +36,7 @@ func planned(t *testing.T, l featurestore.Layout, change func(o *Options, f *Fac
 func TestSetup(t *testing.T) {
 	info := engine.Info{Device: "H100", BLAS: "cuBLAS", Orders: []model.Order{model.Aggregate}, Note: "the engine's"}
 	d := planned(t, featurestore.Layout{CacheRows: 7, RAMBytes: 11, SlotBytes: 13, EvalSlotBytes: 17, StateBytes: 19, GPURows: 23, GPURowsBytes: 29, GPUSlotBytes: 31,
-		Policy: "lru", FaultThreads: 37, Unchecked: true}, func(o *Options, f *Facts) {
+		Policy: "lru", FaultThreads: 37, Accesses: 61, Unchecked: true}, func(o *Options, f *Facts) {
 		o.Engine, o.Slots = EngineGPU, 4
 		f.Info, f.Note, f.Needs.OnGPU = &info, "", true
 		f.Drawing = &Drawing{Topology: "cached", TopologyBytes: 41, GPU: [2]int64{1000, 100_000}}
@@ -44,7 +44,7 @@ func TestSetup(t *testing.T) {
 	// 32 MiB of the program, 20 of the engine, 100 KiB of ten epochs, and slots of which each has 1 MiB of work.
 	planned := int64(52*mib + 10*EpochBytes + 4*(mib+13) + 2*(mib+17) + 11)
 	want := rundir.Setup{Engine: "gpu", IO: "uring", Threads: 4, Memory: 1 << 30, Planned: max(planned, 58*mib+10*EpochBytes+19+11),
-		CacheRows: 7, CacheSize: 11, CachePolicy: "lru", StoreState: 19, FaultThreads: 37, Unchecked: true, Topology: "cached", TopologySize: 41,
+		CacheRows: 7, CacheSize: 11, CachePolicy: "lru", StoreState: 19, FaultThreads: 37, Accumulator: 61, Unchecked: true, Topology: "cached", TopologySize: 41,
 		Slots: 4, EvalSlots: 2, GPUCacheRows: 23, GPUCacheSize: 29, GPUBytes: 1<<30 + 4*31 + 4*1000 + 2*100_000, Info: info}
 	if diff := cmp.Diff(want, d.Setup(1<<30)); diff != "" {
 		t.Errorf("wanted (−), recorded (+):\n%s", diff)
@@ -101,7 +101,7 @@ func TestWhatIsAskedOfAStore(t *testing.T) {
 	var asked []featurestore.PlanOptions
 	o, f := ordinary()
 	o.RAMCache, o.GPUCache = &budget.Size{Value: 5, Unit: budget.UnitBytes}, &budget.Size{Value: 7, Unit: budget.UnitPercent}
-	o.CachePolicy, o.FaultThreads = "lru", 11
+	o.CachePolicy, o.FaultThreads, o.Accumulator = "lru", 11, "59"
 	f.Needs = Needs{Engine: 20 * mib, Work: mib, EvalWork: 2 * mib, Replicas: 2, Stack: 3 * mib, GPULeft: 13}
 	f.Records = 4 * mib
 	refusal := fault.New(fault.ErrBudget, "no")
@@ -116,7 +116,7 @@ func TestWhatIsAskedOfAStore(t *testing.T) {
 		t.Error(err)
 	}
 	left := int64(1<<30 - 59*mib - 10*EpochBytes - 2*mib) // less the works of training
-	three := featurestore.PlanOptions{Cache: o.RAMCache, Memory: left - 6*mib, Policy: "lru", FaultThreads: 11, Slots: 6, EvalSlots: 1, GPUMemory: 13, GPUCache: o.GPUCache, MostSlots: 12}
+	three := featurestore.PlanOptions{Cache: o.RAMCache, Memory: left - 6*mib, Policy: "lru", FaultThreads: 11, Accesses: 59, Slots: 6, EvalSlots: 1, GPUMemory: 13, GPUCache: o.GPUCache, MostSlots: 12}
 	two := three
 	two.Slots, two.Memory = 4, left-4*mib
 	endless, least := two, two

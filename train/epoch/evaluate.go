@@ -187,7 +187,7 @@ func (v *evaluation) close() {
 // Evaluate scores an engine's weights on the validation and test batches of a store, once, in this
 // number of slots. stack has the store's reads. diverged returns the error for logits that are not finite.
 func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric string, slots int, stack iostack.Stack, events Stream, diverged func(what string) error) (valid, test score.Score, bytes int64, err error) {
-	all, err := r.newSlots(slots, true)
+	all, err := r.newSlots(slots, true, nil)
 	if err != nil {
 		return valid, test, 0, err
 	}

@@ -16,6 +16,7 @@ const (
 	LinkRead     = "read features"
 	LinkAssemble = "assemble"
 	LinkCompute  = "compute"
+	linkHand     = "hand out"
 	linkConsume  = "consume" // in compute's place when there is no engine
 	LinkLaunch   = "launch"  // likewise when the GPU computes: it launches steps
 )
@@ -108,8 +109,11 @@ func freeAll(slots []*Slot) {
 	}
 }
 
-// newSlots makes n slots, and with them the engine's works.
-func (r *Replica) newSlots(n int, eval bool) ([]*Slot, error) {
+// newSlots makes n slots, each with a work if the replica or the caller, with work, makes works.
+func (r *Replica) newSlots(n int, eval bool, work func(sl featurestore.Slot) (engine.Work, error)) ([]*Slot, error) {
+	if work == nil && r.Engine != nil {
+		work = func(sl featurestore.Slot) (engine.Work, error) { return r.Engine.NewWork(eval, sl.Matrix()) }
+	}
 	slots := make([]*Slot, 0, n)
 	for range n {
 		sl, err := r.View.NewSlot(eval)
@@ -119,10 +123,10 @@ func (r *Replica) newSlots(n int, eval bool) ([]*Slot, error) {
 		}
 		s := &Slot{Slot: sl}
 		slots = append(slots, s)
-		if r.Engine == nil {
+		if work == nil {
 			continue
 		}
-		if s.work, err = r.Engine.NewWork(eval, sl.Matrix()); err != nil {
+		if s.work, err = work(sl); err != nil {
 			s.work = nil
 			freeAll(slots)
 			return nil, err

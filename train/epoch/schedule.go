@@ -72,8 +72,13 @@ func (s *schedule) position(item int) (epoch, batch int) {
 
 // at returns an item's epoch, and the number of its batch among all training batches.
 func (s *schedule) at(item int) (epoch, batch int) {
-	epoch, batch = s.position(item)
-	return epoch, epoch%s.Sampled*s.PerEpoch + s.place(epoch, batch)
+	epoch, position := s.position(item)
+	return epoch, s.number(epoch, position)
+}
+
+// number returns the number of the batch at a position of an epoch among all training batches.
+func (s *schedule) number(epoch, position int) int {
+	return epoch%s.Sampled*s.PerEpoch + s.place(epoch, position)
 }
 
 // ref names the batch of an item.

@@ -63,7 +63,7 @@ type Slots struct {
 
 // Start makes the trainer's pipelines. Close gives their slots back, also after an error.
 func (t *Trainer) Start(ctx context.Context, s Slots) error {
-	slots, err := t.newSlots(s.Train, false)
+	slots, err := t.newSlots(s.Train, false, nil)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (t *Trainer) Start(ctx context.Context, s Slots) error {
 	case s.Eval == 0:
 		return nil
 	}
-	if slots, err = t.newSlots(s.Eval, true); err != nil {
+	if slots, err = t.newSlots(s.Eval, true, nil); err != nil {
 		return err
 	}
 	v := &evaluation{valid: t.Facts.Valid, tests: t.Facts.Test, rounds: t.schedule.Epochs - t.now.Epoch, replica: t.Replica,

@@ -29,6 +29,9 @@ type Setup struct {
 	// Unchecked says that no checksum is compared when rows are read.
 	FaultThreads int  `json:"fault_threads,omitempty"`
 	Unchecked    bool `json:"unchecked,omitempty"`
+	// Accumulator is the number of accesses that batches exceed that are read together, for a store that
+	// gathers batches.
+	Accumulator int64 `json:"accumulator,omitempty"`
 	// PageCache is the method that bounds the page cache to Memory, for a store that maps its rows:
 	// cgroup or drop.
 	PageCache string `json:"page_cache,omitempty"`

@@ -61,6 +61,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"diskgnn/dataset"
@@ -68,6 +69,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/program"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -205,6 +207,9 @@ type Resources struct {
 	// FaultThreads is the number of threads on which a store that maps its rows waits for
 	// their pages; 0 means the store's default.
 	FaultThreads int `json:"fault_threads,omitempty"`
+	// Accumulator is the number of accesses that batches must exceed to be read together, for a store that
+	// gathers batches: a number, or Measure, which the run replaces by a number; "" means the store's default.
+	Accumulator string `json:"accumulator,omitempty"`
 	// Topology is the place that neighbours are read from, if batches are drawn while training.
 	// Under topology.Cached, neighbours get a quarter of Memory by default; under topology.Pinned
 	// the engine's GPU draws the batches.
@@ -222,6 +227,24 @@ type Resources struct {
 	GPUCache  *budget.Size `json:"gpu_cache,omitempty"` // held by the GPU; nil: as much as it has room for
 	IO        string       `json:"io,omitempty"`        // a kind that iostack/all knows; "" means auto
 }
+
+// Measure is the value of Resources.Accumulator for the number that suits the drive.
+const Measure = "measure"
+
+// Accesses returns the number in Accumulator, 0 if it has none. An invalid value is an error of kind fault.ErrUsage.
+func (r *Resources) Accesses() (int64, error) {
+	if r.Accumulator == "" || r.Accumulator == Measure {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(r.Accumulator, 10, 64)
+	if err != nil || n < 1 || n > mostAccesses {
+		return 0, fault.New(fault.ErrUsage, "--accumulator %s: give a number of accesses from 1 to %d, or %s", r.Accumulator, int64(mostAccesses), Measure)
+	}
+	return n, nil
+}
+
+// mostAccesses exceeds the accesses of all batches that a store gathers.
+const mostAccesses = 1 << 40
 
 // Topology names the embedded field of Resources.
 type Topology = topology.Choice

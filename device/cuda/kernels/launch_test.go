@@ -55,7 +55,7 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 	s := r.Stream
 	b := func(n int64) cuda.Buffer { return r.memory.Slice(0, n) }
 	frontier := func(most int) kernels.Frontier {
-		return kernels.Frontier{Graph: b(8), Nodes: b(36), Degree: b(36), Start: b(72), Most: most, Table: b(128), Wrong: b(4)}
+		return kernels.Frontier{Graph: b(12), Nodes: b(36), Degree: b(36), Start: b(72), Most: most, Table: b(128), Wrong: b(4)}
 	}
 	seeds := func(change func(a *kernels.SampleSeeds)) error {
 		a := kernels.SampleSeeds{Frontier: frontier(5), Seeds: 5, Count: b(4)}
@@ -64,7 +64,7 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 	}
 	refused := newRecorder(t).Stream // of which some kernels run before the one that is wrong
 	sample := func(change func(a *kernels.SampleHop)) error {
-		a := kernels.SampleHop{Frontier: frontier(9), Neighbors: b(4), Destinations: kernels.Count{Most: 5, At: b(4)}, Edges: kernels.Count{Most: 11, At: b(4)},
+		a := kernels.SampleHop{Frontier: frontier(9), Far: b(4), Destinations: kernels.Count{Most: 5, At: b(4)}, Edges: kernels.Count{Most: 11, At: b(4)},
 			Sources: kernels.Count{Most: 9, At: b(4)}, Indptr: b(24), Indices: b(44), Sums: b(8)}
 		change(&a)
 		return a.Launch(refused)
@@ -126,6 +126,7 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{seeds(func(a *kernels.SampleSeeds) { a.Seeds = 6 }), "6 seed nodes, but room for 5"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Table = b(32) }), "a table of 32 bytes is too small for 5 nodes"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Table = b(65) }), "a table of 65 bytes"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Graph = b(11) }), "the graph"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Nodes = b(19) }), "the nodes"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Degree = b(19) }), "the degrees"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Start = b(39) }), "the first edges"},
@@ -223,7 +224,7 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 	b, rows := r.memory, kernels.Rows(5)
 	softmax := kernels.EdgeSoftmax{Weights: b, Scores: b, Heads: 4, Indptr: b, Indices: b, Edges: 9, Rows: rows}
 	frontier := kernels.Frontier{Graph: b, Nodes: b, Degree: b, Start: b, Most: 5, Table: b, Wrong: b}
-	hop := kernels.SampleHop{Frontier: frontier, Neighbors: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
+	hop := kernels.SampleHop{Frontier: frontier, Far: b, Near: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
 	const samples = "sample_takes sample_offsets sample_indptr sample_draw sample_firsts sample_offsets sample_number sample_sources"
 	list := kernels.Lists{Starts: b, Sources: b, From: b, To: b, Fold: 2, Wide: b, Long: b, Many: 2, Rows: 5}
 	loss := kernels.CrossEntropy{G: b, Z: b, Classes: 4, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: rows}
@@ -368,7 +369,7 @@ func TestLaunchesAllocateNothing(t *testing.T) {
 	check(t, err)
 	defer s.Free()
 	frontier := kernels.Frontier{Graph: b, Nodes: b, Degree: b, Start: b, Most: 5, Table: b, Wrong: b}
-	hop := kernels.SampleHop{Frontier: frontier, Neighbors: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
+	hop := kernels.SampleHop{Frontier: frontier, Far: b, Near: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
 	launches := func() error {
 		return errors.Join(
 			kernels.Gather{Out: b, Stride: 4, Table: b, Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s),

@@ -15,6 +15,10 @@
 // a new node if the table has its own number. A prefix sum over these edges counts them in
 // order of the edges, which is the order of discovery, and gives the node's number.
 //
+// A node has a record of three words: the two halves of the place where its list of in-neighbours
+// begins, and their number. The lists lie in two memories, and a bit of the place says in which:
+// NEAR is the GPU's own, else the GPU reads the list over the bus.
+//
 // Prefix sums go over tiles of 1024: their sums, the sums before each tile (one block), the
 // sums within.
 //
@@ -28,6 +32,8 @@ constexpr int WARP = 32;
 constexpr u32 EVERYONE = ~0u;
 constexpr u64 EMPTY = ~0ull;
 constexpr u64 GOLDEN = 0x9E3779B97F4A7C15;
+
+constexpr u64 NEAR = 1ull << 63; // of a list's place: it is in the GPU's memory
 
 constexpr u32 NO_ROOM = 1;  // more than there is room for
 constexpr u32 TWICE = 2; // a seed node is listed twice
@@ -101,16 +107,14 @@ __device__ __forceinline__ u32 enter(u64 *table, int bits, u32 node, u32 value, 
 	}
 }
 
-// Where a node's edges begin in the graph, and how many it has.
-__device__ __forceinline__ void locate(u32 *degrees, u64 *starts, const u64 *graph, i64 i, u32 node, u32 *wrong) {
-	u64 from = graph[node], n = graph[(u64)node + 1] - from;
-	starts[i] = from;
-	degrees[i] = (u32)n;
-	if (n > ~0u)
-		atomicOr(wrong, NO_ROOM);
+// Where a node's list begins, and how many in-neighbours it has.
+__device__ __forceinline__ void locate(u32 *degrees, u64 *starts, const u32 *graph, i64 i, u32 node) {
+	const u32 *record = graph + 3 * (u64)node;
+	starts[i] = record[0] | (u64)record[1] << 32;
+	degrees[i] = record[2];
 }
 
-#define FRONTIER const u64 *graph, u32 *nodes, u32 *degrees, u64 *starts, u64 *table, i64 bits, u32 *wrong
+#define FRONTIER const u32 *graph, u32 *nodes, u32 *degrees, u64 *starts, u64 *table, i64 bits, u32 *wrong
 
 // Numbers the seed nodes, which nodes begins with, from 0; *count = how many there are. The
 // table is empty.
@@ -124,7 +128,7 @@ extern "C" __global__ void sample_seeds(FRONTIER, u32 *count, const u32 *at, i64
 	enter(table, (int)bits, nodes[i], (u32)i, fresh);
 	if (!fresh)
 		atomicOr(wrong, TWICE);
-	locate(degrees, starts, graph, i, nodes[i], wrong);
+	locate(degrees, starts, graph, i, nodes[i]);
 }
 
 // sums[t] = the edges that the destinations of tile t draw.
@@ -196,7 +200,7 @@ __device__ __forceinline__ u32 draw(Stream &s, u32 j, bool mine, int lane) {
 
 // places[e] = where the table has the source of edge e, for all edges of the hop. A block's x
 // dimension is a warp, which takes a destination.
-extern "C" __global__ void sample_draw(FRONTIER, u32 *places, const u32 *indptr, const u32 *sources, u64 key, const u32 *edges, const u32 *at, i64 most) {
+extern "C" __global__ void sample_draw(FRONTIER, u32 *places, const u32 *indptr, const u32 *far, const u32 *near, u64 key, const u32 *edges, const u32 *at, i64 most) {
 	i64 i = this_row(), rows = rows_of(at, most);
 	if (i >= rows)
 		return;
@@ -205,7 +209,8 @@ extern "C" __global__ void sample_draw(FRONTIER, u32 *places, const u32 *indptr,
 		return;
 	int lane = threadIdx.x;
 	places += from;
-	sources += starts[i];
+	u64 start = starts[i];
+	const u32 *sources = start & NEAR ? near + (start & ~NEAR) : far + start;
 	if (take < n) {
 		Stream stream = {join(key, nodes[i]), 0};
 		u32 first = n - take; // the least j
@@ -269,7 +274,7 @@ extern "C" __global__ void sample_number(FRONTIER, const u32 *places, const u64 
 	u32 place = places[e], node = (u32)(table[place] >> 32);
 	nodes[number] = node;
 	table[place] = (u64)node << 32 | number;
-	locate(degrees, starts, graph, (i64)number, node, wrong);
+	locate(degrees, starts, graph, (i64)number, node);
 }
 
 // indices[e] = the number of the source of edge e, where indices had its place in the table.

@@ -12,15 +12,25 @@ import (
 // table of their numbers. The buffers belong to the batch, except Graph, which may be in pinned host
 // memory.
 type Frontier struct {
-	Graph cuda.Buffer // indptr of the graph: int64 for every node, and one more
+	// Graph has three uint32 for every node: the low and the high half of the place of its list of
+	// in-neighbours, and their number. With the bit SampleNear, the place is an index into SampleHop.Near,
+	// otherwise into SampleHop.Far.
+	Graph cuda.Buffer
 
 	Nodes  cuda.Buffer // uint32: the node of every number in the batch
 	Degree cuda.Buffer // uint32: the number of the node's in-neighbours in the graph
-	Start  cuda.Buffer // uint64: the node's first edge in the graph
+	Start  cuda.Buffer // uint64: the place of the node's list
 	Most   int         // length of Nodes, Degree and Start
 	Table  cuda.Buffer // SampleTableBytes; every byte is 0xFF when the batch begins
 	Wrong  cuda.Buffer // uint32: bits SampleNoRoom and SampleTwice; 0 when the batch begins
 }
+
+// SampleRecord is the size of a node's record in Frontier.Graph, in bytes. SampleNear is the bit of a list's
+// place that says that the list is in SampleHop.Near.
+const (
+	SampleRecord = 12
+	SampleNear   = 1 << 63
+)
 
 // Bits of Frontier.Wrong: faults of a batch.
 const (
@@ -51,7 +61,7 @@ func sampleTiles(rows int) int { return (rows + SampleTile - 1) / SampleTile }
 
 // frontier adds the arguments that are common to the kernels.
 func (l *launch) frontier(f *Frontier) {
-	l.Buffer("the graph", f.Graph, 8)
+	l.Buffer("the graph", f.Graph, SampleRecord)
 	l.Buffer("the nodes", f.Nodes, 4*int64(f.Most))
 	l.Buffer("the degrees", f.Degree, 4*int64(f.Most))
 	l.Buffer("the first edges", f.Start, 8*int64(f.Most))
@@ -108,7 +118,7 @@ func (a SampleSeeds) Launch(s *cuda.Stream) error {
 // counts of its edges or nodes become 0, and nothing is written beyond the room.
 type SampleHop struct {
 	Frontier
-	Neighbors cuda.Buffer // indices of the graph: uint32 for every edge
+	Far, Near cuda.Buffer // lists of in-neighbours: uint32 for every edge; Far may be in pinned host memory
 	Fanout    uint32      // limit of the in-neighbours that a destination draws
 	Key       uint64      // random key of (seed, epoch, batch, hop)
 
@@ -162,7 +172,8 @@ func (a *SampleHop) draw(s *cuda.Stream) error {
 	l.frontier(&a.Frontier)
 	l.Buffer("the indices", a.Indices, 4*int64(a.Edges.Most))
 	l.Buffer("the index pointers", a.Indptr, 0)
-	l.Buffer("the graph's indices", a.Neighbors, 0)
+	l.Buffer("the lists in the host's memory", a.Far, 0)
+	l.Buffer("the lists in the device's memory", a.Near, 0)
 	l.Word(a.Key)
 	l.Buffer("the number of edges", a.Edges.At, 4)
 	l.count(a.Destinations)

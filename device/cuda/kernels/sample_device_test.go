@@ -33,6 +33,22 @@ func (r random) csc(nodes, many int) *csc {
 	return g
 }
 
+// places returns a record for each node, and the lists of those that are near, in their order.
+func (g *csc) places(near func(v int) bool) (records, lists []uint32) {
+	for v, from := range g.indptr[:len(g.indptr)-1] {
+		to, place := g.indptr[v+1], uint64(from)
+		if near(v) {
+			place = kernels.SampleNear | uint64(len(lists))
+			lists = append(lists, g.indices[from:to]...)
+		}
+		records = append(records, uint32(place), uint32(place>>32), uint32(to-from))
+	}
+	return records, lists
+}
+
+// none is no node's list on the device.
+func none(int) bool { return false }
+
 // hop is what is drawn in one hop.
 type hop struct{ indptr, indices []uint32 }
 
@@ -85,24 +101,25 @@ type sampling struct {
 }
 
 // sampling makes room for hops of so many edges, and so many nodes after each. pinned puts
-// the graph into host memory.
-func (g *gpu) sampling(of *csc, seeds []uint32, fanouts []uint32, keys []uint64, edges, nodes []int, pinned bool) *sampling {
+// the graph into host memory, without the lists of nodes that are near.
+func (g *gpu) sampling(of *csc, seeds []uint32, fanouts []uint32, keys []uint64, edges, nodes []int, near func(v int) bool, pinned bool) *sampling {
 	g.Helper()
 	most, wide := slices.Max(nodes), nodes[0]
 	for i, n := range nodes[1:] {
 		wide = max(wide, nodes[i]+edges[i], n)
 	}
 	s := &sampling{counts: g.empty(4 * len(nodes))}
-	neighbors := put(g, append(slices.Clone(of.indices), 0))
-	s.Frontier = kernels.Frontier{Graph: put(g, of.indptr), Nodes: g.empty(4 * most), Degree: g.empty(4 * most), Start: g.empty(8 * most), Most: most,
+	records, lists := of.places(near)
+	far := put(g, append(slices.Clone(of.indices), 0))
+	s.Frontier = kernels.Frontier{Graph: put(g, records), Nodes: g.empty(4 * most), Degree: g.empty(4 * most), Start: g.empty(8 * most), Most: most,
 		Table: g.empty(int(kernels.SampleTableBytes(wide))), Wrong: put(g, []uint32{0})}
 	if pinned {
-		s.Graph, neighbors = g.pinned(binio.Bytes(of.indptr)), g.pinned(binio.Bytes(append(slices.Clone(of.indices), 0)))
+		s.Graph, far = g.pinned(binio.Bytes(records)), g.pinned(binio.Bytes(append(slices.Clone(of.indices), 0)))
 	}
 	check(g, g.CopyIn(s.Nodes.Slice(0, int64(4*len(seeds))), binio.Bytes(seeds)))
 	at := func(i int) cuda.Buffer { return s.counts.Slice(int64(4*i), 4) }
 	for i, fanout := range fanouts {
-		s.hops = append(s.hops, kernels.SampleHop{Frontier: s.Frontier, Neighbors: neighbors, Fanout: fanout, Key: keys[i],
+		s.hops = append(s.hops, kernels.SampleHop{Frontier: s.Frontier, Far: far, Near: put(g, append(lists, 0)), Fanout: fanout, Key: keys[i],
 			Destinations: kernels.Count{Most: nodes[i], At: at(i)}, Edges: kernels.Count{Most: edges[i], At: put(g, []uint32{99})}, Sources: kernels.Count{Most: nodes[i+1], At: at(i + 1)},
 			Indptr: g.empty(4 * (nodes[i] + 1)), Indices: g.empty(4 * edges[i]), Sums: g.empty(int(kernels.SampleSumBytes(max(nodes[i], edges[i]))))})
 	}
@@ -140,7 +157,8 @@ func identical[T comparable](g *gpu, what string, got, want []T) {
 }
 
 // TestSample: hops of all sizes are those of the definition, also where fanouts are beyond a
-// warp, and tiles beyond a tile, and where the graph lies in host memory.
+// warp, and tiles beyond a tile, and where the graph, or a part of its lists, lies in host
+// memory.
 func TestSample(t *testing.T) {
 	byDefinition(t, func(g *gpu) {
 		all := uint32(kernels.SampleAll)
@@ -180,15 +198,17 @@ func TestSample(t *testing.T) {
 				}
 				edges[k], counts, exact = len(h.indices)+r.IntN(4), append(counts, after+r.IntN(4)), append(exact, uint32(after))
 			}
-			s := g.sampling(of, seeds, c.fanouts, keys, edges, counts, i%2 == 0)
+			near := func(v int) bool { return v%3 < i%4 }
+			s := g.sampling(of, seeds, c.fanouts, keys, edges, counts, near, i%2 == 0)
 			if wrong := s.draw(g, c.seeds); wrong != 0 {
 				t.Fatalf("case %d: wrong %d", i, wrong)
 			}
 			identical(g, "counts", get[uint32](g, s.counts), exact)
 			identical(g, "nodes", get[uint32](g, s.Nodes), nodes)
 			degree, start := get[uint32](g, s.Degree), get[uint64](g, s.Start)
+			records, _ := of.places(near)
 			for k, v := range nodes {
-				if d := of.indptr[v+1] - of.indptr[v]; int64(degree[k]) != d || int64(start[k]) != of.indptr[v] {
+				if d := of.indptr[v+1] - of.indptr[v]; int64(degree[k]) != d || start[k] != uint64(records[3*v+1])<<32|uint64(records[3*v]) {
 					t.Fatalf("case %d: node %d has %d edges from %d on", i, v, degree[k], start[k])
 				}
 			}
@@ -220,7 +240,7 @@ func TestSampleBeyondTheRoom(t *testing.T) {
 			{fits, []int{1, 4, 4}, []uint32{1, 4, 0}, kernels.SampleNoRoom},
 		} {
 			g.reset()
-			s := g.sampling(of, []uint32{0}, []uint32{5, 5}, []uint64{1, 2}, c.edges, c.nodes, false)
+			s := g.sampling(of, []uint32{0}, []uint32{5, 5}, []uint64{1, 2}, c.edges, c.nodes, none, false)
 			last := slices.Max(c.nodes)
 			nodes := g.empty(4 * (last + 1))
 			check(g, g.CopyIn(nodes, binio.Bytes([]uint32{0})))
@@ -255,12 +275,12 @@ func TestSampleSeedsTwice(t *testing.T) {
 			for i := range seeds {
 				seeds[i] = uint32(i)
 			}
-			s := g.sampling(of, seeds, nil, nil, nil, []int{nodes - 1}, false)
+			s := g.sampling(of, seeds, nil, nil, nil, []int{nodes - 1}, none, false)
 			if wrong := s.draw(g, len(seeds)); wrong != 0 {
 				t.Errorf("different seed nodes are wrong: %d", wrong)
 			}
 			seeds[at] = 0
-			s = g.sampling(of, seeds, nil, nil, nil, []int{nodes - 1}, false)
+			s = g.sampling(of, seeds, nil, nil, nil, []int{nodes - 1}, none, false)
 			if wrong := s.draw(g, len(seeds)); wrong != kernels.SampleTwice {
 				t.Errorf("node 0 is also seed node %d: wrong %d", at, wrong)
 			}

@@ -1,7 +1,9 @@
 package copier
 
 import (
+	"cmp"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
 )
 
 // By hand: rows of two floats, gathered and in order.
@@ -19,7 +22,7 @@ func TestRows(t *testing.T) {
 	defer c.Close()
 	src := binio.Bytes([]float32{0, 1, 10, 11, 20, 21})
 	x := make([]float32, 8)
-	c.Gather(x, src, []uint32{2, 0, 2, 1}, dtype.Float32, 2)
+	c.Gather(x, src, []uint32{2, 0, 2, 1}, 0, dtype.Float32, 2)
 	if want := []float32{20, 21, 0, 1, 20, 21, 10, 11}; !slices.Equal(x, want) {
 		t.Errorf("gathered %v, want %v", x, want)
 	}
@@ -28,7 +31,11 @@ func TestRows(t *testing.T) {
 	if want := []float32{1, -2, 0.5}; !slices.Equal(x[:3], want) {
 		t.Errorf("widened %v, want %v", x[:3], want)
 	}
-	c.Gather(nil, src, nil, dtype.Float32, 2)
+	c.Gather(x[:4], src, []uint32{9, 8}, 7, dtype.Float32, 2)
+	if want := []float32{20, 21, 10, 11}; !slices.Equal(x[:4], want) {
+		t.Errorf("gathered %v of the rows from the seventh on, want %v", x[:4], want)
+	}
+	c.Gather(nil, src, nil, 0, dtype.Float32, 2)
 	c.Widen(nil, nil, dtype.Float32, 2)
 }
 
@@ -83,3 +90,54 @@ func TestRun(t *testing.T) {
 
 // A copier that was not started is closed.
 func TestCloseBeforeStart(t *testing.T) { New(2).Close() }
+
+// BenchmarkGather gathers rows of 128 floats of a table that no cache holds, by descending number, beside the same without asking
+// for them ahead.
+//
+//	go test -run '^$' -bench Gather ./featurestore/internal/copier
+func BenchmarkGather(b *testing.B) {
+	const rows, dim, held = 24_000, 128, 200_000
+	dst, ids, r := make([]float32, rows*dim), make([]uint32, rows), rand.New(rand.NewPCG(1, 2))
+	for i := range ids {
+		ids[i] = r.Uint32N(held)
+	}
+	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(b, a) })
+	for _, from := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8} {
+		src := make([]byte, held*from.RowBytes(dim))
+		for i := range src {
+			src[i] = byte(i)
+		}
+		c := New(Enough())
+		c.Start()
+		defer c.Close()
+		b.Run(string(from)+"/ahead", func(b *testing.B) {
+			b.SetBytes(rows * int64(from.RowBytes(dim)))
+			for b.Loop() {
+				c.Gather(dst, src, ids, 0, from, dim)
+			}
+		})
+		b.Run(string(from)+"/plain", func(b *testing.B) {
+			b.SetBytes(rows * int64(from.RowBytes(dim)))
+			for b.Loop() {
+				_ = c.Run(plainGather{dst, src, ids, from, dim}, rows)
+			}
+		})
+	}
+}
+
+// plainGather gathers rows without asking for them ahead.
+type plainGather struct {
+	dst  []float32
+	src  []byte
+	ids  []uint32
+	from dtype.Type
+	dim  int
+}
+
+func (g plainGather) Do(lo, hi int, _ *[]byte) error {
+	row := g.from.RowBytes(g.dim)
+	for i := lo; i < hi; i++ {
+		kernel.Widen(g.dst[i*g.dim:(i+1)*g.dim], g.src[int(g.ids[i])*row:][:row], g.from, g.dim)
+	}
+	return nil
+}

@@ -48,6 +48,48 @@ func (p *Pins) Free() {
 	p.list = nil
 }
 
+// Writer copies bytes from pinned host memory to a device, on a stream of its own. So a batch may read other bytes
+// of the same buffer meanwhile. It belongs to one goroutine at a time.
+type Writer struct {
+	*Pins
+	stream *cuda.Stream
+}
+
+// NewWriter returns a writer from host memory, which it pins until Free.
+func NewWriter(on device.GPU, from *device.Host) (*Writer, error) {
+	pins, err := Pin(on, from)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{Pins: pins}
+	err = w.device.Attached(func() (err error) {
+		w.stream, err = w.device.NewStream()
+		return err
+	})
+	if err != nil {
+		pins.Free()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Put copies bytes to a buffer, to byte at and the ones after it, and waits for the copy.
+func (w *Writer) Put(to device.Buffer, at int64, b []byte) error {
+	return put(w.device, w.stream, to, at, b)
+}
+
+// Free frees the stream, and unpins the memory. It does nothing for a nil Writer.
+func (w *Writer) Free() {
+	if w == nil {
+		return
+	}
+	_ = w.device.Attached(func() error { // fails only after a fault, which was reported
+		w.stream.Free()
+		return nil
+	})
+	w.Pins.Free()
+}
+
 // Marks are marks in the streams of a device, such as the ends of copies from the parts of a buffer.
 type Marks struct {
 	device *cuda.Device

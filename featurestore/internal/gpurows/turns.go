@@ -131,6 +131,18 @@ func (t *Turns) Close(table *Table) error {
 // Stream returns the stream on which batches read and change the table.
 func (t *Turns) Stream() *cuda.Stream { return t.gathers }
 
+// Put copies bytes from the host to a buffer, to byte at and the ones after it, on the table's stream, and
+// waits for the copy. No batch may be under way.
+func (t *Turns) Put(on device.GPU, to device.Buffer, at int64, b []byte) error {
+	return put(on, t.gathers, to, at, b)
+}
+
+func put(on device.GPU, s *cuda.Stream, to device.Buffer, at int64, b []byte) error {
+	return on.Attached(func() error {
+		return errors.Join(s.CopyIn(to.Slice(at, int64(len(b))), b), s.Synchronize())
+	})
+}
+
 // Training returns the turn of the next training batch. The last but one training batch, which used this
 // turn, must have been computed.
 func (t *Turns) Training() *Turn {

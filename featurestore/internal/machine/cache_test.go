@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"testing"
 
 	"diskgnn/device/cuda/cudatest"
@@ -22,20 +23,20 @@ func TestCacheCounts(t *testing.T) {
 	}
 }
 
-// Units for successive places on the GPU are copied together, up to the size of the memory; others by themselves.
-// Units for RAM are not collected.
+// Successive bytes for the GPU are copied together, up to the size of the memory; others by themselves. Bytes for
+// RAM are not collected. Writes across the memory's end, or the GPU's, are cut.
 func TestStaged(t *testing.T) {
 	type put struct {
 		first int64
-		units string
+		bytes string
 	}
 	var got []put
-	s := Staged{Unit: 2, Near: 10, RAM: make([]byte, 6), Memory: make([]byte, 6), Put: func(first int64, b []byte) error {
+	s := Staged{Near: 20, RAM: make([]byte, 6), Memory: make([]byte, 6), Put: func(first int64, b []byte) error {
 		got = append(got, put{first, string(b)})
 		return nil
 	}}
-	for i, at := range []int64{4, 5, 6, 7, 9, 2} {
-		if err := s.Write(at, []byte{'a' + byte(i), '0' + byte(i)}); err != nil {
+	for _, w := range []put{{8, "a0"}, {10, "b1"}, {12, "c2"}, {14, "d3"}, {18, "e4"}, {4, "f5"}, {6, "gggggg"}, {19, "hij"}} {
+		if err := s.Write(w.first, []byte(w.bytes)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,10 +45,14 @@ func TestStaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Write(11, []byte("g6")); err != nil || string(s.RAM) != "\x00\x00g6\x00\x00" || s.n != 0 {
+	if err := s.Write(23, []byte("k6")); err != nil || string(s.RAM) != "ij\x00k6\x00" || s.n != 0 {
 		t.Errorf("%q in RAM: %v", s.RAM, err)
 	}
-	want := []put{{4, "a0b1c2"}, {7, "d3"}, {9, "e4"}, {2, "f5"}}
+	err := s.Write(3, []byte("l"))
+	if s.Drop(); errors.Join(err, s.Flush()) != nil {
+		t.Error(err)
+	}
+	want := []put{{8, "a0b1c2"}, {14, "d3"}, {18, "e4"}, {4, "f5gggg"}, {10, "gg"}, {19, "h"}}
 	if len(got) != len(want) {
 		t.Fatalf("%v, want %v", got, want)
 	}
@@ -56,8 +61,8 @@ func TestStaged(t *testing.T) {
 			t.Errorf("%v, want %v", got[i], want[i])
 		}
 	}
-	for _, c := range []struct{ n, unit, want int64 }{{0, 4096, 0}, {3, 4096, 12288}, {1 << 20, 4096, 8 << 20}, {5, 16 << 20, 16 << 20}} {
-		if n := StagingBytes(c.n, c.unit); n != c.want {
+	for _, c := range []struct{ near, want int64 }{{0, 0}, {12288, 12288}, {1 << 32, 8 << 20}} {
+		if n := StagingBytes(c.near); n != c.want {
 			t.Errorf("%+v: %d bytes", c, n)
 		}
 	}

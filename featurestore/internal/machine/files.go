@@ -51,6 +51,9 @@ func (f *Files) Open(of *Table, stack iostack.Stack, reads *gpureads.Plan, gpu d
 	return f.Devices.Check(f.Rows)
 }
 
+// Opened returns the files, for another store that shares them.
+func (f *Files) Opened() *Files { return f }
+
 // Ranks returns the rank of every node. They are read by ReadRanks.
 func (f *Files) Ranks() []uint32 { return f.ranks.Uint32s()[:f.of.Facts.Nodes] }
 

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"errors"
-
 	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpureads"
@@ -82,23 +80,21 @@ func (c *gpuCache) Settle() error { return c.Device.Attached(c.Turns.Stream().Sy
 
 // Fill collects rows for successive frames on the GPU, and copies them together.
 func (c *gpuCache) Fill(m *Memory, put func(FillFrame) error) error {
-	to := NewStaged(m, c.RowBytes(), c.of.Near, c.put)
+	row := c.RowBytes()
+	to := NewStaged(m, c.of.Near*row, c.put)
 	if m.Dry || m.Err != nil {
 		return m.Err
 	}
 	to.RAM = c.RAM.Bytes()
-	if err := put(func(frame int32, row []byte) error { return to.Write(int64(frame), row) }); err != nil {
+	if err := put(func(frame int32, b []byte) error { return to.Write(int64(frame)*row, b) }); err != nil {
 		return err
 	}
 	return to.Flush()
 }
 
-// put copies rows into the frames on the GPU from the given one on, and waits for the copy.
-func (c *gpuCache) put(frame int64, rows []byte) error {
-	return c.Device.Attached(func() error {
-		s := c.Turns.Stream()
-		return errors.Join(s.CopyIn(c.Rows().Slice(frame*c.RowBytes(), int64(len(rows))), rows), s.Synchronize())
-	})
+// put copies bytes into the frames on the GPU, and waits for the copy.
+func (c *gpuCache) put(at int64, b []byte) error {
+	return c.Turns.Put(c.Device, c.Rows(), at, b)
 }
 
 func (c *gpuCache) matrix(m *Memory, eval bool) matrix {

@@ -36,13 +36,6 @@ type HostMatrix struct {
 	Dim int // elements of a row
 }
 
-// NewHostMatrix returns a matrix of n rows.
-func NewHostMatrix(n, dim int) (m HostMatrix, err error) {
-	m.Dim = dim
-	m.RAM, err = device.NewHost(4 * n * dim)
-	return m, err
-}
-
 // Memory implements Matrix.
 func (m *HostMatrix) Memory() []byte { return m.RAM.Bytes() }
 

@@ -55,6 +55,7 @@ func flags(d *cuda.Device) []struct {
 		{"--cache-policy fifo", func(o *featurestore.PlanOptions) { o.Policy = "fifo" }},
 		{"--cache-policy lru", func(o *featurestore.PlanOptions) { o.Policy = "lru" }},
 		{"--fault-threads 4", func(o *featurestore.PlanOptions) { o.FaultThreads = 4 }},
+		{"--accumulator 1000", func(o *featurestore.PlanOptions) { o.Accesses = 1000 }},
 		{"--gpus 2", func(o *featurestore.PlanOptions) { o.GPU, o.Peers = d, []device.GPU{d} }},
 		{"--gpu-cache 0%", func(o *featurestore.PlanOptions) { o.GPU, o.GPUCache = d, size(0) }},
 		{"--gpu-cache 10%", func(o *featurestore.PlanOptions) { o.GPU, o.GPUCache = d, size(10) }},

@@ -86,8 +86,8 @@ func (r Room) Divide(d Division) (featurestore.Layout, error) {
 	if err != nil {
 		return featurestore.Layout{}, err
 	}
-	if d.Floor != "" && rows < least.CacheRows {
-		return featurestore.Layout{}, fault.New(fault.ErrUsage, "--ram-cache %s (%d rows) is too small: %s needs at least %d rows in RAM", r.Cache, rows, d.Floor, least.CacheRows)
+	if floor := least.CacheRows - least.GPURows; d.Floor != "" && rows < floor {
+		return featurestore.Layout{}, fault.New(fault.ErrUsage, "--ram-cache %s (%d rows) is too small: %s needs at least %d rows in RAM", r.Cache, rows, d.Floor, floor)
 	}
 	l := d.Of(min(max(d.Units(rows), d.Least), d.Most))
 	return l, r.Cached(l, rows)

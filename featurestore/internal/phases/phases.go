@@ -1,15 +1,17 @@
 // Package phases is the common part of stores that train in phases. A phase is a run of successive
-// training batches with all their rows in RAM. Rows come in large reads, when the phase begins or during the
-// previous phase.
+// training batches with all their rows in frames, on the GPU and in RAM. Rows come in large reads, when the phase
+// begins or during the previous phase.
 //
 //	LoadGraph  decode the graph
 //	Assemble   at the beginning of a phase, replace rows; read ahead the batch's share; gather
+//	Fill       if a GPU computes, it gathers here
 //
 // Training batches are assembled in their order, so a row is replaced without locks when no batch needs it
-// any more. Earlier batches compute while a batch is assembled. The time of reads of rows counts for the
+// any more. Earlier batches compute while a batch is assembled. If a GPU computes, they may still have to be
+// gathered: then the beginning of a phase waits for their gathers. The time of reads of rows counts for the
 // link assemble.
 //
-// The rows in RAM and the reads of a batch follow from its place in the circle of sample epochs, so
+// The rows in frames and the reads of a batch follow from its place in the circle of sample epochs, so
 // checkpoints hold neither. A row is a miss for the first batch that uses it after it was read, and a hit
 // for later batches, regardless of the batch that read it.
 //
@@ -22,6 +24,7 @@ import (
 	"fmt"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpureads"
 	"diskgnn/featurestore/internal/machine"
@@ -33,17 +36,24 @@ import (
 
 // Design is the part of a phased store that differs between stores.
 type Design interface {
-	// Units returns the rows of a unit, and the least and the most useful number of units in RAM.
-	Units() (rows, least, most int64)
-	// Count adds to a layout the memory of residents with the given number of units: TableBytes,
-	// RAMBytes, KeepBytes, Ahead, WindowBytes, and the Note. More units never need less memory.
+	Units() Units
+	// Count adds to a layout the memory of residents with the given number of units, without the frames:
+	// TableBytes, RAMBytes, KeepBytes, Ahead, WindowBytes, and the Note. The layout has GPURows. More units never
+	// need less memory.
 	Count(l *featurestore.Layout, units int64)
-	// Open allocates residents with the given number of units, which read through the stack and the loaders.
-	Open(stack iostack.Stack, loaders featurestore.Loaders, units int64) (Residents, error)
+	// Open allocates residents of rows in the frames of the given number of units, which read through the stack
+	// and the loaders.
+	Open(stack iostack.Stack, loaders featurestore.Loaders, frames *Frames, units int64) (Residents, error)
 }
 
-// Residents hold the rows of a phase, in frames of one row each, in the dataset's type. They belong to one
-// goroutine at a time. After an error, call Seek before anything else.
+// Units are the parts in which memory is divided.
+type Units struct {
+	Rows, Frames int64 // of a unit
+	Least, Most  int64 // the least and the most useful number of units
+}
+
+// Residents hold the rows of a phase in frames. They belong to one goroutine at a time. After an error, call Seek
+// before anything else.
 type Residents interface {
 	// Seek brings the residents to their state before a training batch, and returns the bytes read.
 	Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error)
@@ -51,11 +61,8 @@ type Residents interface {
 	// ahead the batch's share. batch is the batch of Seek, or the one after the batch of the last Turn. Turn
 	// adds its reads to counts, without useful bytes.
 	Turn(ctx context.Context, batch int, counts *featurestore.Counts) error
-	// Find replaces the input nodes of the batch of the last Turn by their frames. It returns the number of
-	// rows that no batch has used since they were read.
-	Find(nodes []uint32) (first int, err error)
-	// Rows returns the memory of the frames.
-	Rows() []byte
+	// Find replaces the input nodes of the batch of the last Turn by their frames.
+	Find(nodes []uint32) error
 	Close() error
 }
 
@@ -90,32 +97,44 @@ type own struct {
 // PlanEval returns the layout of the store that reads single rows.
 func (v *levels) PlanEval(hold int64) (featurestore.Layout, error) { return v.single.PlanEval(hold) }
 
-// Plan takes the units that the options ask for, or all that the memory allows.
+// Plan takes the units that the options ask for, or all that the memory allows, on the GPU first.
 func (v *levels) Plan(r machine.Room, _ *gpureads.Plan) (featurestore.Layout, error) {
 	single, err := v.single.PlanEval(0)
 	if err != nil {
 		return featurestore.Layout{}, err
 	}
-	rows, least, most := v.design.Units()
-	of := func(units int64) featurestore.Layout { return v.layout(single, units) }
-	return r.Divide(machine.Division{Least: least, Most: most, Of: of,
-		Parts: fmt.Sprintf("the smallest buffer (%d rows)", of(least).CacheRows), Floor: "the store " + v.name,
-		Units: func(wanted int64) int64 { return wanted / rows }})
+	u := v.design.Units()
+	near, err := r.OnGPU(v.layout(single, r.GPU, 0, u.Least), u.Most*u.Frames)
+	if err != nil {
+		return featurestore.Layout{}, err
+	}
+	of := func(units int64) featurestore.Layout { return v.layout(single, r.GPU, near, units) }
+	floor := "the store " + v.name
+	if near > 0 {
+		floor = fmt.Sprintf("beside %d rows on the GPU, %s", near, floor)
+	}
+	return r.Divide(machine.Division{Least: u.Least, Most: u.Most, Of: of,
+		Parts: fmt.Sprintf("the smallest buffer (%d rows)", of(u.Least).CacheRows), Floor: floor,
+		Units: func(wanted int64) int64 { return (wanted + near) / u.Rows }})
 }
 
-// layout counts the memory of a store with the given number of units, and of the store of single rows.
-func (v *levels) layout(single featurestore.Layout, units int64) featurestore.Layout {
-	rows, _, _ := v.design.Units()
+// layout counts the memory of a store with the given number of units, of which up to near frames are on the GPU,
+// and of the store of single rows.
+func (v *levels) layout(single featurestore.Layout, gpu device.GPU, near, units int64) featurestore.Layout {
+	u := v.design.Units()
 	l := featurestore.Layout{
-		CacheRows:     min(units*rows, v.Facts.Nodes),
+		CacheRows:     min(units*u.Rows, v.Facts.Nodes),
 		ByUse:         true,
 		TableBytes:    single.TableBytes,
 		RAMBytes:      single.RAMBytes,
 		KeepBytes:     single.KeepBytes,
-		SlotBytes:     featurestore.HostSlotBytes(v.Source, false),
 		EvalSlotBytes: single.EvalSlotBytes,
 		Own:           own{units, single},
 	}
+	if v.Facts.Train > 0 {
+		l.SlotBytes = v.Source.LoaderBytes(false)
+	}
+	newFrames(&v.Facts, gpu, min(near, units*u.Frames), units*u.Frames).count(&l)
 	v.design.Count(&l, units)
 	return l
 }

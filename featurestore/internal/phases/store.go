@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/copier"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -16,30 +15,24 @@ import (
 type store struct {
 	*levels
 	single    featurestore.Store // of the slots for evaluation
-	loaders   featurestore.Loaders
+	files     *machine.Files     // the single store's
+	frames    *Frames
 	residents Residents
-	copier    *copier.Copier
 	order     machine.Order
 	machine.Stateless
 }
-
-// ranked is a store with the ranks of all nodes.
-type ranked interface{ Ranks() []uint32 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.single, err = s.levels.single.Open(stack, o.single); err != nil {
 		return err
 	}
-	if s.loaders, err = s.Source.Open(stack); err != nil {
+	s.files = s.single.(interface{ Opened() *machine.Files }).Opened()
+	s.order = machine.Order{Train: s.Facts.Train, What: "the rows in frames are"}
+	if err = s.frames.open(); err != nil {
 		return err
 	}
-	if s.residents, err = s.design.Open(stack, s.loaders, o.units); err != nil {
-		return err
-	}
-	s.order = machine.Order{Train: s.Facts.Train, What: "the rows in RAM are"}
-	s.copier = copier.New(copier.Enough())
-	s.copier.Start()
-	return nil
+	s.residents, err = s.design.Open(stack, s.files.Loaders, s.frames, o.units)
+	return err
 }
 
 func (s *store) View(int) featurestore.View { return s }
@@ -49,6 +42,9 @@ func (s *store) View(int) featurestore.View { return s }
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
 	read, err := s.single.Fill(ctx, 0, rep)
 	if err != nil {
+		return 0, err
+	}
+	if err := s.frames.giveUp(ctx); err != nil {
 		return 0, err
 	}
 	rows, err := s.residents.Seek(ctx, next, rep)
@@ -61,9 +57,15 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 		return s.single.View(0).NewSlot(true)
 	}
 	sl := &slot{store: s}
-	if err := sl.Open(s.loaders, &s.Facts, false); err != nil {
+	sl.Files = s.files
+	var errs [2]error
+	sl.Loader, errs[0] = s.files.Loaders.NewLoader(false)
+	if sl.entries, errs[1] = s.frames.entries(); errs[1] == nil {
+		sl.Of = sl.entries
+	}
+	if err := errors.Join(errs[:]...); err != nil {
 		sl.Free()
-		return nil, err
+		return nil, fmt.Errorf("slot: %w", err)
 	}
 	return sl, nil
 }
@@ -71,53 +73,48 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 // Close releases files and memory.
 func (s *store) Close() error {
 	var errs []error
-	if s.copier != nil {
-		s.copier.Close()
-	}
 	if s.residents != nil {
 		errs = append(errs, s.residents.Close())
 	}
-	if s.loaders != nil {
-		errs = append(errs, s.loaders.Close())
-	}
+	s.frames.close()
 	if s.single != nil {
 		errs = append(errs, s.single.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// slot implements featurestore.Slot for training batches. After Assemble, its nodes are frames.
+// slot implements featurestore.Slot for training batches.
 type slot struct {
-	featurestore.HostSlot
-	store *store
+	machine.Slot
+	store   *store
+	entries machine.Entries // input nodes; after Assemble, frames
 }
 
 func (sl *slot) LoadGraph(ctx context.Context) error {
-	return sl.LoadRanked(ctx, sl.store.single.(ranked).Ranks())
+	return sl.LoadRanked(ctx, sl.entries.List(), sl.Files.Ranks())
 }
 
-// Wait waits for the graph, if LoadGraph has not: then the batch was given up.
-func (sl *slot) Wait(ctx context.Context) error { return sl.Loader.Wait(ctx) }
-
-// Assemble makes the rows resident, and gathers them. Batches come in the order of the samples.
+// Assemble makes the rows resident, and gathers them, or lets Fill gather them. Batches come in the order of the
+// samples.
 func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s := sl.store
+	s, n := sl.store, len(sl.Batch().Input)
 	if err := s.order.Take(sl.Ref); err != nil {
 		return err
 	}
-	first, err := 0, s.residents.Turn(ctx, sl.Ref.Index, &sl.Rows)
+	list := sl.entries.List()[:n]
+	err := s.residents.Turn(ctx, sl.Ref.Index, &sl.Rows)
 	if err == nil {
-		first, err = s.residents.Find(sl.Nodes())
+		err = s.residents.Find(list)
 	}
 	if err != nil {
 		return fmt.Errorf("rows of %v: %w", sl.Ref, err)
 	}
-	sl.Rows.UsefulBytes, sl.Rows.RAMRows = int64(first)*int64(s.Facts.RowBytes), len(sl.Nodes())-first
-	s.copier.Gather(sl.X(), s.residents.Rows(), sl.Nodes(), s.Facts.DType, s.Facts.Dim)
-	return nil
+	first, near := s.frames.Uses(list)
+	sl.Rows.UsefulBytes, sl.Rows.RAMRows, sl.Rows.GPURows = int64(first)*int64(s.Facts.RowBytes), n-first, near
+	return sl.Slot.Assemble(ctx)
 }
 
 // Open opens the store. With a layout of PlanEval it opens the store of single rows.
@@ -126,7 +123,7 @@ func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.
 	if !ok {
 		return v.single.Open(stack, l)
 	}
-	s := &store{levels: v}
+	s := &store{levels: v, frames: newFrames(&v.Facts, l.GPU, l.GPURows, o.units*v.design.Units().Frames)}
 	if err := s.open(o, stack); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -91,10 +91,10 @@ func (b *buffers) lay(a *cuda.Arena, sizes *graph.Sizes, fanout []int) error {
 // aim sets the addresses of a graph in the buffers, after lay.
 func (b *buffers) aim(t *Topology) {
 	word := func(i int) cuda.Buffer { return b.counts.Slice(int64(4*i), 4) }
-	b.frontier.Graph, b.frontier.Wrong = t.indptr, word(0)
+	b.frontier.Graph, b.frontier.Wrong = t.records, word(0)
 	for h := range b.hops {
 		k := &b.hops[h]
-		k.Frontier, k.Neighbors = b.frontier, t.indices
+		k.Frontier, k.Far, k.Near = b.frontier, t.far, t.near
 		k.Destinations.At, k.Sources.At, k.Edges.At = word(1+h), word(2+h), word(2+len(b.hops)+h)
 	}
 }

@@ -1,9 +1,10 @@
-// Package gpusampler draws batches on a GPU, from a graph that lies in the GPU's memory or in pinned
-// memory of the host, which the GPU reads over the bus. The batches equal package sampler's, bit by
-// bit: package kernels says how.
+// Package gpusampler draws batches on a GPU, from a graph that lies in the GPU's memory, or in pinned memory of
+// the host, which the GPU reads over the bus, or in both. The batches equal package sampler's, bit by bit: package
+// kernels says how.
 //
-//	Topology  the graph where the GPU reads it, one of a process
-//	Sampler   Draw: copy the seed nodes in, draw hop after hop, copy the blocks out
+//	Placement  which parts of the graph lie in which memory
+//	Topology   the graph where the GPU reads it, one of a process
+//	Sampler    Draw: copy the seed nodes in, draw hop after hop, copy the blocks out
 //
 // Only uniform sampling is done here, without partitions.
 package gpusampler
@@ -12,126 +13,186 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 )
 
 // Topology is a copy of a graph in memory that a GPU reads. Any number of samplers may share it.
 type Topology struct {
-	device          *cuda.Device
-	arena           *cuda.Arena // of the device's memory; nil: it is in the host's
-	host            *device.Host
-	pinned          *cuda.Pinned
-	indptr, indices cuda.Buffer
+	device  *cuda.Device
+	arena   *cuda.Arena
+	host    *device.Host
+	pinned  *cuda.Pinned
+	records cuda.Buffer
+	far     cuda.Buffer // all lists, in the host's memory, or none
+	near    cuda.Buffer // lists in the device's memory
 }
 
-// step is the number of bytes that are copied between two checks of the context. It is also the extra
-// memory of copying.
-const step = 4 << 20
+// step is the number of bytes that are copied to the device at once. Place takes two steps of extra memory.
+// The context is checked after each nodesAtOnce nodes.
+const (
+	step        = 2 << 20
+	nodesAtOnce = 1 << 16
+)
 
-// indptrBytes returns the size of the index pointers, rounded up so that the indices are aligned.
-func indptrBytes(nodes int64) int64 { return binio.AlignUp(8*(nodes+1), cuda.Align) }
-
-// Bytes returns the bytes of device memory or host memory that a Topology takes: whole pages.
-func Bytes(nodes, edges int64) int64 {
-	return binio.AlignUp(indptrBytes(nodes)+4*edges, device.PageSize)
-}
-
-// Place copies a graph to memory that the device reads: the device's memory if near is set, else
-// pinned host memory. guard must call its argument, which reads g, and return its error or the error
-// of a page fault. The caller frees the result.
-func Place(ctx context.Context, on device.GPU, g *graph.CSC, near bool, guard func(func() error) error) (_ *Topology, err error) {
-	d := cuda.DeviceOf(on)
-	t := &Topology{device: d}
+// Place copies a graph to the memory that p says, where the device reads it. g must be the graph of p. guard must
+// call its argument, which reads g, and return its error or the error of a page fault. The caller frees the result.
+func Place(ctx context.Context, on device.GPU, g *graph.CSC, p *Placement, guard func(func() error) error) (_ *Topology, err error) {
+	t := &Topology{device: cuda.DeviceOf(on)}
 	defer func() {
 		if err != nil {
 			t.Free()
 		}
 	}()
-	err = d.Attached(func() error {
-		bytes := Bytes(int64(g.NumNodes()), int64(len(g.Indices)))
-		if near {
-			return t.copyIn(ctx, g, bytes, guard)
-		}
-		return t.pin(ctx, g, bytes, guard)
-	})
-	if err != nil {
+	if err = t.device.Attached(func() error { return t.copyIn(ctx, g, p, guard) }); err != nil {
 		return nil, fmt.Errorf("copy the topology for the GPU: %w", err)
 	}
 	return t, nil
 }
 
-func (t *Topology) cut(g *graph.CSC, memory cuda.Buffer) {
-	first := indptrBytes(int64(g.NumNodes()))
-	t.indptr, t.indices = memory.Slice(0, int64(8*len(g.Indptr))), memory.Slice(first, int64(4*len(g.Indices)))
-}
-
-func (t *Topology) copyIn(ctx context.Context, g *graph.CSC, bytes int64, guard func(func() error) error) (err error) {
-	if t.arena, err = t.device.NewArena(bytes); err != nil {
+// copyIn takes the memory, and copies the graph there.
+func (t *Topology) copyIn(ctx context.Context, g *graph.CSC, p *Placement, guard func(func() error) error) (err error) {
+	if t.arena, err = t.device.NewArena(p.GPU); err != nil {
 		return err
 	}
-	memory, err := t.arena.Take(bytes)
-	if err != nil {
+	if t.host, err = device.NewHost(int(p.RAM)); err != nil {
 		return err
 	}
-	t.cut(g, memory)
+	t.host.Prefer(t.device.Node)
 	s, err := t.device.NewStream()
 	if err != nil {
 		return err
 	}
 	defer s.Free()
-	bounce := make([]byte, step) // since the driver must not read mapped pages, which may be gone
-	return copyParts(ctx, g, guard, func(part int, at int64, b []byte) error {
-		to := [...]cuda.Buffer{t.indptr, t.indices}[part]
-		return errors.Join(s.CopyIn(to.Slice(at, int64(len(b))), b), s.Synchronize())
-	}, func(_ int, _ int64, n int) []byte { return bounce[:n] })
+	c := copying{g: g, near: p.near(), far: t.host.Bytes(), records: writer{stream: s}, lists: writer{stream: s}}
+	bytes := kernels.SampleRecord * int64(g.NumNodes())
+	if p.GPU > 0 {
+		t.records, _ = t.arena.Take(bytes) // Choose has counted both
+		t.near, _ = t.arena.Take(4 * p.edges)
+		c.records.to, c.lists.to = t.records, t.near
+	} else {
+		c.records.host, c.far = c.far[:bytes], c.far[recordBytes(g.NumNodes()):]
+	}
+	if err := c.all(ctx, guard); err != nil {
+		return err
+	}
+	return t.pin(bytes, 4*int64(len(g.Indices)))
 }
 
-// pin copies the graph to pinned memory of the host's.
-func (t *Topology) pin(ctx context.Context, g *graph.CSC, bytes int64, guard func(func() error) error) (err error) {
-	if t.host, err = device.NewHost(int(bytes)); err != nil {
-		return err
-	}
-	t.host.Prefer(t.device.Node)
-	first := indptrBytes(int64(g.NumNodes()))
-	parts := [...][]byte{t.host.Bytes(), t.host.Bytes()[first:]}
-	err = copyParts(ctx, g, guard, func(int, int64, []byte) error { return nil },
-		func(part int, at int64, n int) []byte { return parts[part][at : at+int64(n)] })
-	if err != nil {
-		return err
-	}
+// pin pins the memory of the host, in which lists, and records unless the device has them, take these bytes.
+func (t *Topology) pin(records, lists int64) (err error) {
 	if t.pinned, err = t.device.Register(t.host.Bytes()); err != nil {
 		return err
 	}
 	memory, err := t.pinned.Buffer()
-	if err == nil {
-		t.cut(g, memory)
+	if err != nil || memory.Bytes() == 0 {
+		return err
 	}
-	return err
+	from := int64(0)
+	if t.records.Bytes() == 0 {
+		t.records, from = memory.Slice(0, records), binio.AlignUp(records, cuda.Align)
+	}
+	t.far = memory.Slice(from, lists)
+	return nil
 }
 
-// copyParts copies the index pointers, which are part 0, and the indices, step by step, to
-// where to says, and has put do the rest.
-func copyParts(ctx context.Context, g *graph.CSC, guard func(func() error) error, put func(part int, at int64, b []byte) error, to func(part int, at int64, n int) []byte) error {
-	for part, from := range [...][]byte{binio.Bytes(g.Indptr), binio.Bytes(g.Indices)} {
-		for at := 0; at < len(from); at += step {
-			if err := ctx.Err(); err != nil {
+// copying is a copy under way.
+type copying struct {
+	g              *graph.CSC
+	near           func(v int, degree int64) bool
+	far            []byte // all lists, or empty
+	records, lists writer // lists are those in device memory
+}
+
+func (c *copying) all(ctx context.Context, guard func(func() error) error) error {
+	nodes := c.g.NumNodes()
+	for first := 0; first < nodes; first += nodesAtOnce {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := guard(func() error { return c.nodes(first, min(first+nodesAtOnce, nodes)) }); err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.records.flush(), c.lists.flush())
+}
+
+// nodes copies the records and lists of the nodes from first to before last.
+func (c *copying) nodes(first, last int) error {
+	for v := first; v < last; v++ {
+		list, err := c.g.Row(uint32(v))
+		degree, place := int64(len(list)), uint64(c.g.Indptr[v])
+		switch {
+		case err != nil:
+			return err
+		case degree > math.MaxUint32:
+			return fault.New(fault.ErrBudget, "node %d has %d in-neighbours, more than a GPU counts", v, degree)
+		}
+		if len(c.far) > 0 {
+			copy(c.far[4*place:], binio.Bytes(list))
+		}
+		if c.near(v, degree) {
+			place = kernels.SampleNear | uint64(c.lists.at+int64(len(c.lists.waiting)))
+			if err := c.lists.write(list); err != nil {
 				return err
 			}
-			b := to(part, int64(at), min(step, len(from)-at))
-			err := guard(func() error { copy(b, from[at:]); return nil })
-			if err == nil {
-				err = put(part, int64(at), b)
-			}
-			if err != nil {
+		}
+		if err := c.records.write([]uint32{uint32(place), uint32(place >> 32), uint32(degree)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writer writes words to the device's memory or the host's, one after the other. Words for the device wait in
+// memory of its own, since the driver must not read mapped pages, which may be gone.
+type writer struct {
+	host    []byte // or, if that is nil:
+	to      cuda.Buffer
+	stream  *cuda.Stream
+	at      int64 // the words that were written
+	waiting []uint32
+}
+
+func (w *writer) write(words []uint32) error {
+	if w.host != nil {
+		w.at += int64(copy(w.host[4*w.at:], binio.Bytes(words))) / 4
+		return nil
+	}
+	if w.waiting == nil {
+		w.waiting = make([]uint32, 0, step/4)
+	}
+	for len(words) > 0 {
+		n := min(len(words), cap(w.waiting)-len(w.waiting))
+		w.waiting, words = append(w.waiting, words[:n]...), words[n:]
+		if len(w.waiting) == cap(w.waiting) {
+			if err := w.flush(); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// flush copies the words that wait.
+func (w *writer) flush() error {
+	b := binio.Bytes(w.waiting)
+	if len(b) == 0 {
+		return nil
+	}
+	if 4*w.at+int64(len(b)) > w.to.Bytes() {
+		return fault.New(fault.ErrCorrupt, "the topology changed while it was copied")
+	}
+	err := errors.Join(w.stream.CopyIn(w.to.Slice(4*w.at, int64(len(b))), b), w.stream.Synchronize())
+	w.at += int64(len(w.waiting))
+	w.waiting = w.waiting[:0]
+	return err
 }
 
 // Free frees the memory. No sampler may use the topology any more.

@@ -218,6 +218,9 @@ func (m *parquetFile) eachPage(chunk *format.ColumnMetaData, see func(h *format.
 		return nil
 	}
 	at := chunkStart(chunk)
+	if at < 0 {
+		return errors.New("its pages begin before the file")
+	}
 	var window []byte
 	for end := at + chunk.TotalCompressedSize; at < end; {
 		var h format.PageHeader

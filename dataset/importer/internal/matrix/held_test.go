@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -143,6 +145,16 @@ func TestHeldOfDescription(t *testing.T) {
 	for _, most := range []int64{-1, 1 << 20} {
 		if _, err := Held(vfs.OS, Spec{Path: name}, most); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "x.parquet: its footer takes") {
 			t.Errorf("of %d bytes: %v", most, err)
+		}
+	}
+}
+
+// A forged description may place pages before the file: that is the file's fault, not an error of reading.
+func TestHeldOfPagesBeforeTheFile(t *testing.T) {
+	m := new(parquetFile)
+	for _, c := range []format.ColumnMetaData{{NumValues: 1, DataPageOffset: -5, TotalCompressedSize: 9}, {NumValues: 1, DataPageOffset: math.MinInt64, TotalCompressedSize: 1}} {
+		if err := m.eachPage(&c, nil); err == nil || err.Error() != "its pages begin before the file" {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

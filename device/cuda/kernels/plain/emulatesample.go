@@ -1,7 +1,7 @@
 package plain
 
 func frontier(a *arguments) *Frontier {
-	return &Frontier{Graph: a.words64(), Nodes: a.words32(), Degree: a.words32(), Start: a.words64(), Table: a.words64(), Bits: a.int(), Wrong: a.words32()}
+	return &Frontier{Graph: a.words32(), Nodes: a.words32(), Degree: a.words32(), Start: a.words64(), Table: a.words64(), Bits: a.int(), Wrong: a.words32()}
 }
 
 func sampleSeeds(a *arguments) {
@@ -34,9 +34,9 @@ func sampleIndptr(a *arguments) {
 }
 
 func sampleDraw(a *arguments) {
-	f, places, indptr, neighbors, key, edges := frontier(a), a.words32(), a.words32(), a.words32(), a.word(), a.words32()
+	f, places, indptr, far, near, key, edges := frontier(a), a.words32(), a.words32(), a.words32(), a.words32(), a.word(), a.words32()
 	rows, _ := a.rows()
-	SampleDraw(f, places, indptr, neighbors, key, edges[0], rows)
+	SampleDraw(f, places, indptr, far, near, key, edges[0], rows)
 }
 
 func sampleFirsts(a *arguments) {

@@ -12,7 +12,7 @@ import (
 // table of their numbers. The fields are the fields of kernels.Frontier; Bits is the logarithm of the
 // table's entries.
 type Frontier struct {
-	Graph         []uint64
+	Graph         []uint32
 	Nodes, Degree []uint32
 	Start         []uint64
 	Table         []uint64 // the length is a power of two
@@ -40,14 +40,10 @@ func (f *Frontier) enter(node, value uint32) (at uint32, found bool) {
 	}
 }
 
-// locate finds the edges of the node of number i.
+// locate finds the list of the node of number i.
 func (f *Frontier) locate(i int) {
-	v := int(f.Nodes[i])
-	n := f.Graph[v+1] - f.Graph[v]
-	f.Start[i], f.Degree[i] = f.Graph[v], uint32(n)
-	if n > math.MaxUint32 {
-		f.Wrong[0] |= kernels.SampleNoRoom
-	}
+	record := f.Graph[3*int(f.Nodes[i]):]
+	f.Start[i], f.Degree[i] = uint64(record[0])|uint64(record[1])<<32, record[2]
 }
 
 // SampleSeeds enters the first seeds nodes of f.Nodes into the table, with the numbers 0, 1 and so on. A
@@ -103,16 +99,21 @@ func SampleIndptr(indptr []uint32, sums []uint64, degree []uint32, fanout uint32
 	}
 }
 
-// SampleDraw draws the edges of a hop for rows destinations, by Floyd's method, and stores in places the
-// place of each edge's source in the table. Destinations with edges beyond the number edges are left out.
+// SampleDraw draws the edges of a hop for rows destinations, by Floyd's method, from lists in far and near, and
+// stores in places the place of each edge's source in the table. Destinations with edges beyond the number edges are left out.
 // key is the key of (seed, epoch, batch, hop).
-func SampleDraw(f *Frontier, places, indptr, neighbors []uint32, key uint64, edges uint32, rows int) {
+func SampleDraw(f *Frontier, places, indptr, far, near []uint32, key uint64, edges uint32, rows int) {
 	var drawn []uint32 // positions
 	for i := range rows {
 		from, to, n := indptr[i], indptr[i+1], f.Degree[i]
 		if to > edges {
 			continue
 		}
+		list := far
+		if f.Start[i]&kernels.SampleNear != 0 {
+			list = near
+		}
+		list = list[f.Start[i]&^kernels.SampleNear:]
 		drawn = drawn[:0]
 		src := rng.New(rng.Join(key, uint64(f.Nodes[i])))
 		for j := n - (to - from); j < n; j++ {
@@ -124,7 +125,7 @@ func SampleDraw(f *Frontier, places, indptr, neighbors []uint32, key uint64, edg
 				drawn = append(drawn, p)
 			}
 			e := to - (n - j)
-			places[e], _ = f.enter(neighbors[f.Start[i]+uint64(p)], uint32(rows)+e)
+			places[e], _ = f.enter(list[p], uint32(rows)+e)
 		}
 	}
 }
