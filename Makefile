@@ -81,7 +81,7 @@ NOCGO ?= $(LONGEST) ./...
 
 .PHONY: help build test metamorphic planted test-manifests test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
 	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
-	slurm-toolchain test-slurm pyg-toolchain test-pyg test-ways
+	slurm-toolchain test-slurm python-wheel python-wheel-gpu pyg-toolchain test-pyg test-ways
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,8 +105,8 @@ test-nocgo: $(GOTEST) ## build everything and run all tests without cgo, or thos
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO_TEST) -p $(PACKAGES_AT_ONCE) $(NOCGO) -- -C $(EXAMPLE) ./...
 
-test-kill: $(GOTEST) ## kill training at KILLS random moments and compare the results of the resumed runs
-	DISKGNN_KILLS=$(KILLS) $(GO_TEST) -count=1 -v -run '^TestKill$$' -timeout 30m ./commands
+test-kill: $(GOTEST) ## kill training at KILLS random moments and compare the results of the resumed runs; kill either side of a Python loader as often
+	DISKGNN_KILLS=$(KILLS) $(GO_TEST) -count=1 -v -run '^(TestKill|TestPythonLoader)$$' -timeout 30m ./commands
 
 test-flips: $(GOTEST) ## interrupt packing at every operation, flip a bit of every existing file, and resume
 	DISKGNN_FLIPS=all $(GO_TEST) -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
@@ -235,14 +235,28 @@ $(SLURM)/version: internal/tools/slurm/setup.sh internal/tools/debian/unpacked.s
 test-slurm: slurm-toolchain $(GOTEST) ## run examples/slurm on a cluster of two nodes in namespaces (needs root; a minute)
 	DISKGNN_SLURM_TOOLCHAIN=$(SLURM) DISKGNN_SLURM_RUN='$(RUN)' $(GO_TEST) -count=1 -v -run '^TestSlurm$$' -timeout 15m ./internal/slurmtest
 
+# Wheels of the Python package with the program inside. Their directories have one wheel each.
+python-wheel: ## build bin/wheel/*.whl: the Python package with the program inside
+	rm -rf bin/wheel
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags=-s -o bin/wheel/diskgnn ./cmd/diskgnn
+	$(call WHEEL,bin/wheel)
+
+python-wheel-gpu: $(KERNELS) ## build bin/wheel-gpu/*.whl: the same with the gpu variant, for the glibc of this machine
+	rm -rf bin/wheel-gpu
+	$(GPU_ENV) $(GO) build -trimpath -ldflags=-s -tags gpu -o bin/wheel-gpu/diskgnn ./cmd/diskgnn
+	$(call WHEEL,bin/wheel-gpu,-label gpu)
+
+WHEEL = $(GO) run ./internal/licences -tags gpu -o $(1)/THIRD_PARTY_LICENCES.txt ./cmd/diskgnn && \
+	$(GO) run ./internal/wheel $(2) -o $(1) python $(1)/diskgnn LICENSE $(1)/THIRD_PARTY_LICENCES.txt
+
 pyg-toolchain: $(PYG_DIR)/version ## fetch PyTorch Geometric, DGL, pandas, PyArrow and SciPy into .pyg (680 MB)
 
 $(PYG_DIR)/version: $(wildcard internal/tools/pyg/*)
 	internal/tools/pyg/setup.sh $(PYG_DIR)
 	@touch $@
 
-test-pyg: pyg-toolchain $(GOTEST) ## compare with PyTorch Geometric, NumPy and torchrun (two minutes)
-	PYG=$(PYG_DIR)/bin/python $(GO_TEST) -count=1 -run 'PyTorch|Python|Launched' ./train ./train/exact ./commands
+test-pyg: pyg-toolchain python-wheel $(GOTEST) ## compare with PyTorch Geometric, NumPy and torchrun, and test the Python package (three minutes)
+	WHEEL=$$(echo $(CURDIR)/bin/wheel/*.whl) PYG=$(PYG_DIR)/bin/python $(GO_TEST) -count=1 -run 'PyTorch|Python|Launched' ./train ./train/exact ./commands
 
 test-ways: pyg-toolchain build ## import one graph in more than a hundred ways of the libraries that write graphs (a minute)
 	$(PYG_DIR)/bin/python bench/importing/ways.py $(BIN)

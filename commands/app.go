@@ -136,6 +136,7 @@ func commands(list stores.List) []command {
 		sliceCommand(),
 		packCommand(),
 		trainCommand(list),
+		feedCommand(list),
 		evalCommand(list),
 		predictCommand(),
 		exportCommand(),

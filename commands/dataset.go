@@ -256,8 +256,8 @@ const exportTeaches = `Writes a dataset in a form that other tools read.
    diskgnn export --dataset graph --format npy --out arrays
 
 graphbolt is a source tree of GraphBolt's OnDiskDataset, which diskgnn import reads again;
-npy is the dataset's arrays, as NumPy's files. docs/python/diskgnn.py opens datasets, samples
-and packs from Python without a copy.`
+npy is the dataset's arrays, as NumPy's files. The Python package diskgnn opens
+datasets, samples and packs without a copy: see docs/python.md.`
 
 func exportCommand() command {
 	var o export.Options

@@ -58,6 +58,7 @@ var results = map[string]any{
 	"simulate beacon": beaconed{},
 	"doctor":          doctor.Report{},
 	"completion":      completion{},
+	"feed":            struct{}{},
 	"man":             manual{},
 	"version":         version{},
 }

@@ -153,13 +153,17 @@ exec "$DISKGNN" "$@"
 
 // helpers are shell functions that lines of pageCommands are replaced by.
 const helpers = `
-# interrupted RUN COMMAND: the command, with a SIGINT once the run has an epoch behind it.
+# interrupted RUN COMMAND: the command, with a SIGINT once the run has an epoch behind it. A run that ends before the
+# signal is made again.
 interrupted() {
 	run=$1; shift
-	"$@" & pid=$!
-	until [ -s "$run"/metrics.jsonl ]; do kill -0 $pid; sleep 0.01; done
-	kill -INT $pid
-	if wait $pid; then echo "it ended before the signal"; return 1; else [ $? = 5 ]; fi
+	for try in $(seq 20); do
+		"$@" & pid=$!
+		until [ -s "$run"/metrics.jsonl ] || ! kill -0 $pid; do sleep 0.01; done
+		kill -INT $pid || true
+		if wait $pid; then rm -r "$run"; else [ $? = 5 ]; return; fi
+	done
+	echo "it ended before the signal, 20 times"; return 1
 }
 `
 

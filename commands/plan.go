@@ -48,7 +48,16 @@ func runPlan(p train.Plan, memory int64) outcome {
 	if p.GPUBytes > 0 {
 		out.add("GPU memory", "%s", budget.FormatBytes(p.GPUBytes))
 	}
-	out.add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
+	if p.DiskBytes > 0 {
+		out.add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
+	}
+	if d := p.Drawn; d != nil {
+		counted := ""
+		if d.Batches < p.BatchesPerEpoch {
+			counted = fmt.Sprintf(", by the first %s", units.Of(d.Batches, "batch"))
+		}
+		out.add("rows", "%s an epoch, %.2f for each node of the dataset, %s%s", units.Count(d.InputNodes), d.Amplification, budget.FormatBytes(d.FeatureBytes), counted)
+	}
 	if p.PreloadBytes > 0 {
 		out.add("at first", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
 	}

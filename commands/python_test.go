@@ -19,6 +19,8 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/rundir"
+	"diskgnn/train/safetensors"
 )
 
 // numpy returns a Python that has NumPy: python3, or the one that the environment variable PYG
@@ -34,7 +36,7 @@ func numpy(t *testing.T) string {
 	return ""
 }
 
-// readInPython prints what docs/python/diskgnn.py has of a dataset and its samples, and compares its
+// readInPython prints what the Python package has of a dataset and its samples, and compares its
 // packs with these: the features of the ends of every sampled edge, and all else.
 const readInPython = `
 import json, sys
@@ -92,13 +94,10 @@ type (
 	}
 )
 
-// TestPython compares what docs/python/diskgnn.py reads with what Go does.
+// TestPython compares what the Python package reads with what Go does.
 func TestPython(t *testing.T) {
 	python := numpy(t)
-	module, err := filepath.Abs("../docs/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := absolute(t, "../python")
 	t.Chdir(t.TempDir())
 	for name, c := range map[string]struct {
 		generate string
@@ -270,10 +269,7 @@ func compareSamples(t *testing.T, dir string, got *pythonDataset) {
 // TestPythonIDs reads original ids.
 func TestPythonIDs(t *testing.T) {
 	python := numpy(t)
-	module, err := filepath.Abs("../docs/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := absolute(t, "../python")
 	numbers, names := datasettest.Tiny(t), datasettest.Tiny(t)
 	numbers.NodeIDs = []int64{7, 1, 0, 6, 2, 5, 3, 4}
 	names.Names = []string{"a", "bb", "ü", "d", "e", "f", "g", "h"}
@@ -287,5 +283,97 @@ func TestPythonIDs(t *testing.T) {
 	got := strings.ReplaceAll(strings.ReplaceAll(string(out), "np.int64(", ""), ")", "")
 	if want := "None\n[7, 1, 0, 6, 2, 5, 3, 4]\n['a', 'bb', 'ü', 'd', 'e', 'f', 'g', 'h']\n"; err != nil || got != want {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// readRunInPython prints a run's epochs and weights, and the changes of a byte of the weights that it does not notice.
+const readRunInPython = `
+import json, sys
+from diskgnn import Run
+
+path = sys.argv[1]
+r = Run(path)
+def of(name):
+    return {k: {"shape": w.shape, "data": w.ravel().astype("f8").tolist()} for k, w in r.weights(name).items()}
+print(json.dumps({"dims": r.info["params"]["network"]["dims"], "epochs": [e["epoch"] for e in r.epochs], "weights": of("weights"), "final": of("final")}))
+name = path + "/weights.safetensors"
+good = open(name, "rb").read()
+for i in range(len(good)):
+    with open(name, "wb") as f:
+        f.write(good[:i] + bytes([good[i] ^ 1]) + good[i + 1:])
+    try:
+        r.weights()
+        sys.exit(f"byte {i} of {len(good)} is not checked")
+    except ValueError as e:
+        assert name in str(e), e
+for data, version, says in ((good[:5], 3, "is damaged"), (b"\2\0\0\0\0\0\0\0{}", 3, "differs from its checksum"), (b"\2\0\0\0\0\0\0\0{}", 2, None),
+                            (b'\x0f\0\0\0\0\0\0\0{"a":{"dtype":"F16"}}', 2, "is damaged"), (b'\x15\0\0\0\0\0\0\0{"a":{"dtype":"F16"}}', 2, "a is F16: this reads F32")):
+    with open(name, "wb") as f:
+        f.write(data)
+    r.info["format"]["version"] = version
+    try:
+        assert r.weights() == {} and says is None, (data, says)
+    except ValueError as e:
+        assert says and says in str(e), (data, says, e)
+`
+
+// TestPythonRun compares a run in Python with the same in Go.
+func TestPythonRun(t *testing.T) {
+	python := numpy(t)
+	module := absolute(t, "../python")
+	t.Chdir(t.TempDir())
+	do(t, "generate --out graph --nodes 200 --dim 3 --classes 2 --train-ratio 0.4")
+	do(t, "presample --dataset graph --out samples --batch-size 30 --fanout 2,2")
+	do(t, "pack --dataset graph --samples samples --out pack")
+	do(t, "train --pack pack --out run --hidden 2 --epochs 3")
+	type tensor struct {
+		Shape []int
+		Data  []float32
+	}
+	type content struct {
+		Dims, Epochs   []int
+		Weights, Final map[string]tensor
+	}
+	read := func(name string) map[string]tensor {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join("run", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _, err := safetensors.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make(map[string]tensor)
+		for _, w := range list {
+			out[w.Name] = tensor{w.Shape, w.Data}
+		}
+		return out
+	}
+	want := content{[]int{3, 2, 2}, []int{0, 1, 2}, read(rundir.WeightsFile), read(rundir.FinalFile)}
+	out := runPython(t, python, module, "-c", readRunInPython, "run")
+	var got content
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	out = runPython(t, python, module, "-c", `
+from diskgnn import Run
+import os, shutil
+os.remove("run/metrics.jsonl")
+print(Run("run").epochs)
+with open("run/metrics.jsonl", "w") as f:
+    f.write('{"epoch": 0}\n{"epo')
+print(Run("run").epochs)
+shutil.copy("pack/meta.json", "run/run.json")
+try:
+    Run("run")
+except ValueError as e:
+    print(e)
+`)
+	if want := "[]\n[{'epoch': 0}]\nrun is diskgnn.pack: this reads diskgnn.run\n"; string(out) != want {
+		t.Errorf("%s, want %s", out, want)
 	}
 }

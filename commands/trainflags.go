@@ -26,7 +26,7 @@ func (t *training) flags() []group {
 		{"The model", t.recipe(recipe.Model)},
 		{"Learning", t.recipe(recipe.Learning)},
 		{"Drawing batches while training", append(t.recipe(recipe.Drawing), t.preferences("topology", "topology-memory", "topology-order")...)},
-		{"Memory and caches", t.preferences("memory", "ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache")},
+		{"Memory and caches", t.preferences("memory", "ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "accumulator", "fault-threads", "page-cache")},
 		{"Computing and reading", slices.Concat(t.engine(), t.recipe(recipe.Computing), t.preferences("io"), t.ranks())},
 	}
 }

@@ -23,7 +23,7 @@ for kind in diskgnn-[0-9v]*-linux-amd64 diskgnn-[0-9v]*-linux-arm64 diskgnn-gpu-
 	case $name in diskgnn-gpu-*) program=diskgnn-gpu ;; esac
 	for file in "$program" LICENSE THIRD_PARTY_LICENCES.txt README.md CHANGELOG.md man/diskgnn.1 \
 		completions/diskgnn.bash completions/_diskgnn completions/diskgnn.fish \
-		docs/README.md docs/tutorial.md docs/cli.md docs/cli/train.md docs/howto/install.md docs/format/README.md docs/python/load.py \
+		docs/README.md docs/tutorial.md docs/cli.md docs/cli/train.md docs/howto/install.md docs/format/README.md docs/python/load.py python/pyproject.toml python/diskgnn/py.typed \
 		examples/README.md examples/generated.yaml examples/slurm/job.sh examples/kubernetes/train.yaml; do
 		[ -s "$root/$file" ] || complain "$name has no $file"
 	done

@@ -11,174 +11,180 @@ Large files are mapped, and nothing is checked against its checksum: `diskgnn ve
 directories, and packs of the policy min, whose rows depend on the batches before, are refused by name.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
+import numpy.typing as npt
 
-TYPES = {"float32": "<f4", "float16": "<f2", "bfloat16": "<u2"}
+from .loader import Block, classes
+
+_Array = npt.NDArray[Any]
+_TYPES = {"float32": "<f4", "float16": "<f2", "bfloat16": "<u2"}
 
 
-class Directory:
-    def __init__(self, path, kind, versions):
+class _Directory:
+    def __init__(self, path: str, kind: str, versions: Sequence[int]) -> None:
         self.path = path
         with open(os.path.join(path, "meta.json")) as f:
-            self.meta = json.load(f)
-        self.params, self.facts, form = self.meta["params"], self.meta["facts"], self.meta["format"]
+            self.meta: Dict[str, Any] = json.load(f)
+        self.params: Dict[str, Any] = self.meta["params"]
+        self.facts: Dict[str, Any] = self.meta["facts"]
+        form = self.meta["format"]
         if form["name"] != kind or form["version"] not in versions:
             raise ValueError(f"{path} is {form['name']}, version {form['version']}: this reads {kind}, {versions}"
                              + (", without compression" if kind == "diskgnn.dataset" else ""))
 
-    def file(self, name, dtype, shape=-1):
+    def _file(self, name: str, dtype: str, shape: Union[int, Tuple[int, ...]] = -1) -> _Array:
         path = os.path.join(self.path, name)
         if os.path.getsize(path) == 0:
             return np.zeros(0, dtype).reshape(shape)
         return np.memmap(path, dtype, "r").reshape(shape)
 
 
-def classes(bits, n):
-    """A row of ones and zeros for each row of bits, class c in bit c mod 8 of byte c/8."""
-    return np.unpackbits(bits, axis=1, bitorder="little")[:, :n]
-
-
-class Rows:
+class _Rows:
     """A feature table, by node: rows are float32, or float16 as they are stored."""
 
-    def __init__(self, rows, widen):
+    def __init__(self, rows: _Array, widen: bool) -> None:
         self.rows, self.widen, self.shape = rows, widen, rows.shape
 
-    def __getitem__(self, nodes):
+    def __getitem__(self, nodes: Any) -> _Array:
         rows = np.asarray(self.rows[nodes])
         return (rows.astype("<u4") << 16).view("<f4") if self.widen else rows
 
 
-class Dataset(Directory):
+class Dataset(_Directory):
     """indptr, indices: in-neighbours in compressed columns. labels: -1 is none. ids: by node the number that it had
     in the source, or its name; None where these are the nodes'."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         super().__init__(path, "diskgnn.dataset", (1, 3))
         f = self.facts
-        self.indptr, self.indices = self.file("indptr.bin", "<i8"), self.file("indices.bin", "<u4")
-        self.features = Rows(self.file("features.bin", TYPES[f["dtype"]], (f["nodes"], f["dim"])), f["dtype"] == "bfloat16")
+        self.indptr, self.indices = self._file("indptr.bin", "<i8"), self._file("indices.bin", "<u4")
+        self.features = _Rows(self._file("features.bin", _TYPES[f["dtype"]], (f["nodes"], f["dim"])), f["dtype"] == "bfloat16")
         if f["label_kind"] == "none":  # of a dataset to predict on
             return
-        self.labels = self.file("labels.bin", "<i4")
+        self.labels = self._file("labels.bin", "<i4")
         if f["label_kind"] == "multi-hot":  # by node: classes(d.targets[nodes], d.facts["classes"])
-            self.targets = self.file("targets.bin", "u1", (f["nodes"], -1))
-        self.train, self.valid, self.test = (self.file(name + ".bin", "<u4") for name in ("train", "valid", "test"))
+            self.targets = self._file("targets.bin", "u1", (f["nodes"], -1))
+        self.train, self.valid, self.test = (self._file(name + ".bin", "<u4") for name in ("train", "valid", "test"))
 
     @property
-    def class_names(self):
+    def class_names(self) -> Optional[List[str]]:
         """By class its name; None if the classes have none."""
-        if "class_name_bytes" in self.facts:
-            return self.file("class_names.txt", "u1").tobytes().decode().split("\n")[:-1]
+        if "class_name_bytes" not in self.facts:
+            return None
+        return self._file("class_names.txt", "u1").tobytes().decode().split("\n")[:-1]
 
     @property
-    def ids(self):
+    def ids(self) -> Union[None, _Array, List[str]]:
         kind = self.facts.get("original_ids")
         if kind == "number":
-            return self.file("node_ids.bin", "<i8")
+            return self._file("node_ids.bin", "<i8")
         if kind == "name":
-            ends, names = self.file("name_offsets.bin", "<i8"), self.file("names.bin", "u1").tobytes()
+            ends, names = self._file("name_offsets.bin", "<i8"), self._file("names.bin", "u1").tobytes()
             return [names[a:b].decode() for a, b in zip(ends[:-1], ends[1:])]
+        return None
 
-    def edge_index(self):
+    def edge_index(self) -> _Array:
         """(2, edges): sources and destinations, as PyTorch Geometric has them."""
         return np.stack((self.indices.astype("i8"), np.repeat(np.arange(self.facts["nodes"]), np.diff(self.indptr))))
 
 
-class Reader:
+class _Reader:
     """Takes numbers from bytes, one after the other."""
 
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def take(self, dtype, n):
-        a = np.frombuffer(self.data, dtype, n, self.at)
+    def take(self, dtype: Any, n: int) -> _Array:
+        a: _Array = np.frombuffer(self.data, dtype, n, self.at)
         self.at += a.nbytes
         return a
 
-    def one(self, dtype):
+    def one(self, dtype: str) -> int:
         return int(self.take(dtype, 1)[0])
 
-    def narrow(self, n, width):
+    def narrow(self, n: int, width: int) -> _Array:
         """n numbers of 1 to 4 bytes."""
         wide = np.zeros((n, 4), "u1")
         wide[:, :width] = self.take("u1", n * width).reshape(n, width)
         return wide.view("<u4").reshape(n)
 
 
-class Block:
-    """Sampled edges of one hop: edge_index has positions, of sources among the block's sources, of destinations
-    among its destinations. Destination i is source dst[i]."""
-
-    def __init__(self, sources, destinations):
-        self.size = sources, destinations
-
-
-class Batch:
+class StoredBatch:
     """input: node ids, of a pack ranks. degree: theirs in the whole graph. blocks: input side first. labels: of the
     seed nodes, or targets, a column per class. x: of the input nodes."""
 
-    x = None
+    x: Optional[_Array] = None
 
-    def __init__(self, data, n_classes=None):
-        r = Reader(data)
+    def __init__(self, data: bytes, n_classes: Optional[int] = None) -> None:
+        r = _Reader(data)
         layers, n, seeds = (r.one("<u4") for _ in range(3))
         width, row = r.one("u1"), int.from_bytes(r.take("u1", 3).tobytes(), "little")
         heads = [(r.one("<u4"), r.one("<u4"), r.one("<u4"), *r.take("u1", 4).tolist()) for _ in range(layers)]
-        self.input, self.degree, self.blocks = r.take("<u4", n), r.narrow(n, width), []
+        self.input, self.degree = r.take("<u4", n), r.narrow(n, width)
+        self.blocks: List[Block] = []
         for sources, destinations, edges, counts, positions, places, _ in heads:
-            b = Block(sources, destinations)
             to = np.repeat(np.arange(destinations), r.narrow(destinations, counts))
-            b.edge_index = np.stack((r.narrow(edges, positions).astype("i8"), to))
-            b.dst = r.narrow(destinations, places).astype("i8") if places else np.arange(destinations)
-            self.blocks.append(b)
+            edge_index = np.stack((r.narrow(edges, positions).astype("i8"), to))
+            dst = r.narrow(destinations, places).astype("i8") if places else np.arange(destinations)
+            self.blocks.append(Block(edge_index, dst, (sources, destinations)))
         self.labels = r.take("<i4", seeds)
         self.targets = classes(r.take("u1", seeds * row).reshape(seeds, row), n_classes) if row else None
         self.rest = data[r.at:]
 
-    def tensors(self):
+    def tensors(self) -> Dict[str, Any]:
         """The same for PyTorch Geometric: conv((x, x[block["dst"]]), block["edge_index"]), block after block."""
         import torch
-        t = lambda a: None if a is None else torch.from_numpy(np.array(a))
+
+        def t(a: Optional[_Array]) -> Any:
+            return None if a is None else torch.from_numpy(np.array(a))
+
         y = t(self.labels.astype("i8")) if self.targets is None else t(self.targets)
         return {"x": t(self.x), "y": y, "blocks": [{"edge_index": t(b.edge_index), "dst": t(b.dst), "size": b.size} for b in self.blocks]}
 
 
-class Samples(Directory):
+class Samples(_Directory):
     """The batches, training ones first (facts: train_batches), then valid_batches, then test_batches."""
 
-    def __init__(self, path, n_classes=None):
+    def __init__(self, path: str, n_classes: Optional[int] = None) -> None:
         super().__init__(path, "diskgnn.samples", (1, 2))
-        r, self.n_classes = Reader(self.file("index.bin", "u1").tobytes()), n_classes
+        r, self.n_classes = _Reader(self._file("index.bin", "u1").tobytes()), n_classes
         if r.take("S8", 1)[0] != b"DGNNSMP1":
             raise ValueError(f"{path}/index.bin is no index of samples")
         layers, self.per_file, n = r.one("<u4"), r.one("<u4"), r.one("<u8")
         self.records = r.take([("at", "<u8"), ("size", "<u8"), ("crc", "<u4"), ("counts", "<u4", 2 * layers + 1)], n)
-        self.hotness = self.file("hotness.bin", "<u4")
+        self.hotness = self._file("hotness.bin", "<u4")
 
-    def __len__(self):
+    @property
+    def by_rank(self) -> _Array:
+        """The node of each rank: by descending hotness, ties by ascending id. `by_rank[rank]` are ids of nodes of a pack."""
+        return np.argsort(-self.hotness.astype("<i8"), kind="stable")
+
+    def __len__(self) -> int:
         return len(self.records)
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> StoredBatch:
         r = self.records[i]
-        data = self.file(f"batches-{i // self.per_file:05}.bin", "u1")[int(r["at"]):int(r["at"] + r["size"])]
-        return Batch(data.tobytes(), self.n_classes)
+        data = self._file(f"batches-{i // self.per_file:05}.bin", "u1")[int(r["at"]):int(r["at"] + r["size"])]
+        return StoredBatch(data.tobytes(), self.n_classes)
 
 
-class Pack(Directory):
+class Pack(_Directory):
     """The training batches with their features."""
 
-    def __init__(self, path, n_classes=None):
+    def __init__(self, path: str, n_classes: Optional[int] = None) -> None:
         super().__init__(path, "diskgnn.pack", (2, 3, 4, 5))
         if self.params["codec"] != "none":
             raise ValueError(f"{path}: its chunks are compressed ({self.params['codec']}): pack with --compress-chunks none")
         if self.params["policy"] != "static":
             raise ValueError(f"{path}: its policy is {self.params['policy']}: pack with --policy static")
         f, self.n_classes = self.facts, n_classes or self.facts["classes"]
-        r = Reader(self.file("index.bin", "u1").tobytes())
+        r = _Reader(self._file("index.bin", "u1").tobytes())
         if r.take("S8", 1)[0] not in (b"DGNNPIX2", b"DGNNPIX3"):
             raise ValueError(f"{path}/index.bin is no index of a pack")
         train, _, _, segments, bands, edges = r.take("<u4", 6).tolist()
@@ -187,33 +193,34 @@ class Pack(Directory):
                                ("chunk_bytes", "<u8"), ("graph", "<u8"), ("graph_bytes", "<u4"), ("crc", "<u4")], train)
         self.segments = r.take([("at", "<u8"), ("rows", "<u4")], segments)
         self.group = -(-64 // f["segment"]) * f["segment"]  # batches in a file
-        self.hot = self.rows("hot.bin", 0, f["hot_rows"])
+        self.hot = self._rows("hot.bin", 0, f["hot_rows"])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.records)
 
-    def rows(self, name, at, n):
+    def _rows(self, name: str, at: int, n: int) -> _Array:
         """n rows of a file, as they lie there."""
         width = self.facts["row_bytes"]
-        return self.file(name, "u1")[at:at + n * width].reshape(n, width)
+        return self._file(name, "u1")[at:at + n * width].reshape(n, width)
 
-    def floats(self, rows):
-        kind, dim, rows = self.facts["dtype"], self.facts["dim"], np.ascontiguousarray(rows)
+    def _floats(self, rows: _Array) -> _Array:
+        kind, dim, rows = self.facts["dtype"], int(self.facts["dim"]), np.ascontiguousarray(rows)
         if kind == "int8":
-            return rows[:, :4].copy().view("<f4") * rows[:, 4:4 + dim].view("i1")
-        values = rows.view(TYPES[kind])
+            values: _Array = rows[:, :4].copy().view("<f4") * rows[:, 4:4 + dim].view("i1")
+            return values
+        values = rows.view(_TYPES[kind])
         return (values.astype("<u4") << 16).view("<f4") if kind == "bfloat16" else values
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> StoredBatch:
         i = range(len(self))[i]
         r, group = self.records[i], i // self.group
         at, n = int(r["graph"]), int(r["graph_bytes"])
-        b = Batch(self.file(f"graph-{group:05}.bin", "u1")[at:at + n].tobytes(), self.n_classes)
+        b = StoredBatch(self._file(f"graph-{group:05}.bin", "u1")[at:at + n].tobytes(), self.n_classes)
         cold, ssd = int(r["cold"].sum()), int(r["ssd"].sum())
-        parts = [self.rows(f"cold-{group:05}.bin", int(r["chunk"]), cold)] if cold else []
+        parts = [self._rows(f"cold-{group:05}.bin", int(r["chunk"]), cold)] if cold else []
         if ssd:
             s = self.segments[i // self.facts["segment"]]
-            parts.append(self.rows(f"ssd-{group:05}.bin", int(s["at"]), int(s["rows"]))[np.frombuffer(b.rest, "<u4", ssd)])
+            parts.append(self._rows(f"ssd-{group:05}.bin", int(s["at"]), int(s["rows"]))[np.frombuffer(b.rest, "<u4", ssd)])
         parts.append(self.hot[b.input[cold + ssd:]])
-        b.x = self.floats(np.concatenate(parts))
+        b.x = self._floats(np.concatenate(parts))
         return b
