@@ -31,7 +31,7 @@ import numpy as np
 
 warnings.filterwarnings("ignore")
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/python"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python"))
 
 N, E, DIM, CLASSES = 300, 2000, 7, 5
 WORDS = ["art", "biology", "chemistry", "drama", "economics"]  # in the order of their classes

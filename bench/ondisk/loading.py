@@ -21,7 +21,7 @@ from pathlib import Path
 
 os.environ.setdefault("DGLBACKEND", "pytorch")
 warnings.filterwarnings("ignore")
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs/python"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "python"))
 import dgl
 import dgl.graphbolt as gb
 import numpy as np
