@@ -64,7 +64,7 @@ func loaderCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 func epochBytes(r *packfile.Reader) (bytes int64) {
 	for i := range r.Facts().BatchesPerEpoch {
 		t := &r.Index().Train[i]
-		bytes += t.Extent(r.Form(), len(t.Bands)-1) + int64(t.GraphBytes)
+		bytes += t.Extent(r.Form(), len(t.Bands)-1) + int64(t.GraphBytes())
 	}
 	return bytes
 }
@@ -79,8 +79,8 @@ func decode(r *packfile.Reader) (seconds float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		raw := make([]byte, t.GraphBytes)
-		_, err = io.ReadFull(io.NewSectionReader(f, t.GraphOffset, int64(t.GraphBytes)), raw)
+		raw := make([]byte, t.GraphBytes())
+		_, err = io.ReadFull(io.NewSectionReader(f, t.GraphOffset, int64(len(raw))), raw)
 		if err := f.Close(); err != nil {
 			return 0, err
 		}
@@ -88,7 +88,7 @@ func decode(r *packfile.Reader) (seconds float64, err error) {
 			return 0, err
 		}
 		began := time.Now()
-		if err := r.DecodeTrainGraph(i, raw, &b, &plan); err != nil {
+		if err := r.DecodeTrainGraph(i, packfile.Everything, raw, &b, &plan); err != nil {
 			return 0, err
 		}
 		seconds += time.Since(began).Seconds()

@@ -75,7 +75,7 @@ func (l *layout) measure(ctx context.Context, h *harness) (err error) {
 	if err != nil {
 		return err
 	}
-	l.rank, _ = cut.Rank(hotness)
+	l.rank, _, _ = cut.Rank(hotness)
 	l.place = make([]uint32, len(l.rank))
 	l.least = uint32(l.cache * float64(len(l.rank)))
 	lo, hi := l.samples.Train()

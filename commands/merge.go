@@ -40,24 +40,20 @@ func mergeNext(out string, s shard.Shard) string {
 
 // merges has the function that merges the shards of each format.
 var merges = map[stage.Format]shard.Assemble{
-	mbfile.Format:             mbfile.Merge,
-	mbfile.MultiLabelFormat:   mbfile.Merge,
-	packfile.Format:           packfile.Merge,
-	packfile.MultiLabelFormat: packfile.Merge,
-
-	packfile.EvalChunksFormat:           packfile.Merge,
-	packfile.MultiLabelEvalChunksFormat: packfile.Merge,
+	mbfile.Format:           mbfile.Merge,
+	mbfile.MultiLabelFormat: mbfile.Merge,
 }
 
 // checks has the function that verifies a merged directory of each format.
 var checks = map[stage.Format]shard.Check{
-	mbfile.Format:             mbfile.Check,
-	mbfile.MultiLabelFormat:   mbfile.Check,
-	packfile.Format:           packfile.Check,
-	packfile.MultiLabelFormat: packfile.Check,
+	mbfile.Format:           mbfile.Check,
+	mbfile.MultiLabelFormat: mbfile.Check,
+}
 
-	packfile.EvalChunksFormat:           packfile.Check,
-	packfile.MultiLabelEvalChunksFormat: packfile.Check,
+func init() {
+	for _, f := range packfile.Formats() {
+		merges[f], checks[f] = packfile.Merge, packfile.Check
+	}
 }
 
 func mergeCommand() command {

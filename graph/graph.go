@@ -145,7 +145,7 @@ type Batch struct {
 	// ranks (rows of the hot order) in a packed one.
 	Input []uint32
 	// Degree has the in-degree of every input node in the whole graph. The degrees of inner blocks'
-	// nodes follow from it, by the positions of the destinations.
+	// nodes follow from it, by the positions of the destinations. It is empty if it was not read.
 	Degree []uint32
 	// Labels has the class of every seed node, or Unlabelled. In a multi-label graph it has 0 instead
 	// of a class, and Targets has the classes.
@@ -194,7 +194,7 @@ func (b *Batch) Validate() error {
 			return fmt.Errorf("batch: layer %d has %d sources, but layer %d has %d destinations", l, b.Blocks[l].NumSrc, l-1, b.Blocks[l-1].NumDst)
 		}
 	}
-	if n := b.Blocks[0].NumSrc; len(b.Input) != n || len(b.Degree) != n {
+	if n := b.Blocks[0].NumSrc; len(b.Input) != n || len(b.Degree) != n && len(b.Degree) > 0 {
 		return fmt.Errorf("batch: %d input nodes and %d degrees for %d sources", len(b.Input), len(b.Degree), n)
 	}
 	if len(b.Labels) != b.NumSeeds() {

@@ -231,7 +231,7 @@ func TestTinySegment(t *testing.T) {
 		e := &r.Index().Train[i]
 		var b graph.Batch
 		var plan packfile.Plan
-		if err := r.DecodeTrainGraph(i, read(packfile.GraphFile(0))[e.GraphOffset:][:e.GraphBytes], &b, &plan); err != nil {
+		if err := r.DecodeTrainGraph(i, packfile.Everything, read(packfile.GraphFile(0))[e.GraphOffset:][:e.GraphBytes()], &b, &plan); err != nil {
 			t.Fatal(err)
 		}
 		var chunk, both []int

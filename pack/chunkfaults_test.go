@@ -53,7 +53,7 @@ func TestEvalChunkFaults(t *testing.T) {
 		"table":  {stack: plain, change: flipped(packfile.HotSums, 30), want: fault.ErrCorrupt, says: packfile.HotSums},
 		"cutoff": {stack: plain, change: func(dir string) error { return os.Truncate(filepath.Join(dir, packfile.EvalGraphFile), 100) }, want: fault.ErrCorrupt, says: "truncated"},
 	} {
-		dir, _, err := stage.Begin(unsynced, t.TempDir()+"/P", stage.Spec{Format: packfile.FormatFor(0, true), Params: struct{}{}}, false)
+		dir, _, err := stage.Begin(unsynced, t.TempDir()+"/P", stage.Spec{Format: packfile.Format, Params: struct{}{}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

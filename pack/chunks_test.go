@@ -20,7 +20,7 @@ func TestChunkIsGivenUp(t *testing.T) {
 	fsys := vfs.Inject(unsynced, &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool {
 		return op == vfs.OpWrite && filepath.Base(name) == packfile.ColdFile(1)
 	}})
-	dir, _, err := stage.Begin(fsys, t.TempDir()+"/P", stage.Spec{Format: packfile.FormatFor(0, false), Params: struct{}{}}, false)
+	dir, _, err := stage.Begin(fsys, t.TempDir()+"/P", stage.Spec{Format: packfile.Format, Params: struct{}{}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

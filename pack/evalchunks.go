@@ -8,8 +8,6 @@ import (
 	"sort"
 
 	"diskgnn/device"
-	"diskgnn/graph"
-	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/progress"
@@ -42,7 +40,7 @@ type evalChunks struct {
 // chunkSlot has the memory of one batch.
 type chunkSlot struct {
 	raw   []byte
-	batch graph.Batch
+	input []uint32
 	buf   []byte
 }
 
@@ -176,22 +174,21 @@ func (c *evalChunks) read(ctx context.Context, f iostack.File, sums *binio.Sums,
 
 // batch writes the rows lo ≤ row < hi of the window to a batch's chunk.
 func (c *evalChunks) batch(s *chunkSlot, e *packfile.Eval, rows []byte, lo, hi int64, of stretch) error {
-	s.raw = binio.Grow(s.raw, e.GraphBytes)
-	if err := readKept(c.graphs, s.raw, e.GraphOffset); err != nil {
+	graph, n := e.EvalGraph(false)
+	s.raw = binio.Grow(s.raw, n)
+	err := readKept(c.graphs, s.raw, graph)
+	if err != nil {
 		return err
 	}
-	if binio.CRC(s.raw) != e.GraphCRC {
-		return touched(c.graphs.Name(), binio.BadRange(c.graphs.Name(), e.GraphOffset, int64(e.GraphBytes)))
-	}
-	if err := batchcodec.Decode(s.raw, &s.batch); err != nil {
-		return err
+	if s.input, err = e.DecodeInputs(c.graphs.Name(), s.raw, s.input); err != nil {
+		return touched(c.graphs.Name(), err)
 	}
 	rb := int64(c.facts.RowBytes)
-	from, to, origin := of(e, s.batch.Input, lo, hi)
+	from, to, origin := of(e, s.input, lo, hi)
 	for k := from; k < to; {
 		off := e.ChunkOffset + int64(k)*rb
 		for s.buf = s.buf[:0]; k < to && len(s.buf)+int(rb) <= cap(s.buf); k++ {
-			at := (int64(s.batch.Input[k]) - origin) * rb
+			at := (int64(s.input[k]) - origin) * rb
 			s.buf = append(s.buf, rows[at:at+rb]...)
 		}
 		if err := c.out.WriteCached(s.buf, off); err != nil {

@@ -90,7 +90,7 @@ func TestEvalChunksByHand(t *testing.T) {
 	}
 	f, edges := r.Facts(), r.Index().Edges
 	least := edges[len(edges)-1]
-	if f.Valid < 2 || least == 0 || least == f.HotRows || r.Meta().Format != packfile.EvalChunksFormat {
+	if f.Valid < 2 || least == 0 || least == f.HotRows || !r.Index().EvalChunks {
 		t.Fatalf("%+v, always hot: %d, %v", f, least, r.Meta().Format)
 	}
 	rows := int64(0)

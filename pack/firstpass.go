@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"slices"
+	"iter"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/stage"
@@ -87,21 +87,12 @@ func (f *firstPass) check(ctx context.Context, dir *stage.Dir, part packfile.Par
 		lo, hi := f.facts.GroupSpan(g)
 		name := packfile.GraphFile(g)
 		files = append(files, keptFile{name, size[name], func(yield func(region) bool) {
-			for i := lo; i < hi; i++ {
-				t := &f.index.Train[i]
-				if !yield(region{off: t.GraphOffset, size: int64(t.GraphBytes), crc: t.GraphCRC}) {
-					return
-				}
-			}
+			regions(packfile.TrainGraphs(f.index.Train[lo:hi]), yield)
 		}})
 	}
 	if part.Common {
 		files = append(files, keptFile{packfile.EvalGraphFile, size[packfile.EvalGraphFile], func(yield func(region) bool) {
-			for _, e := range slices.Concat(f.index.Valid, f.index.Test) {
-				if !yield(region{off: e.GraphOffset, size: int64(e.GraphBytes), crc: e.GraphCRC}) {
-					return
-				}
-			}
+			regions(f.index.EvalGraphs(), yield)
 		}})
 	}
 	if n, ok := size[packfile.RefillFile]; ok {
@@ -112,6 +103,15 @@ func (f *firstPass) check(ctx context.Context, dir *stage.Dir, part packfile.Par
 		files = append(files, keptFile{packfile.RefillFile, n, sumRegions(table)})
 	}
 	return checkKept(ctx, dir, files)
+}
+
+// regions yields ranges as regions.
+func regions(list iter.Seq[binio.Range], yield func(region) bool) {
+	for r := range list {
+		if !yield(region{off: r.Offset, size: r.Len, crc: r.CRC}) {
+			return
+		}
+	}
 }
 
 // keptSums reads a finished table of page checksums.

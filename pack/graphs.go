@@ -8,7 +8,6 @@ import (
 	"sort"
 
 	"diskgnn/graph"
-	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/progress"
@@ -42,6 +41,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 	g := &graphPass{samples: p.samples, part: d.Part, open: p.files, task: task}
 	g.facts, g.files, g.entries = d.Facts, d.Record.Files, d.Record.Entries
 	g.index = &packfile.Index{Edges: d.Edges, Bands: d.Bands, EvalChunks: p.params.EvalChunks}
+	g.index.Clear(f.Train, f.Valid, f.Test)
 	hot := f.HotRows
 	if p.params.Policy == packfile.PolicyMin {
 		if g.codes, err = rowfile.OpenLists(p.fs, d.Record.Codes); err != nil {
@@ -51,7 +51,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 		hot = 0 // evaluation does not look at the cache
 	}
 	for range m.slots {
-		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: d.Rank, edges: d.Edges, hot: hot, base: uint32(f.HotRows), eval: d.Eval}})
+		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: d.Rank, edges: d.Edges, hot: hot, base: uint32(f.HotRows), eval: d.Eval, classes: d.Classes}})
 	}
 	if f.Segment > 1 {
 		g.segments = cut.NewSegments(p.samples, lo, hi, d.Rank, d.Edges, f.Segment, m.lanes, m.slots)
@@ -69,7 +69,8 @@ type graphSlot struct {
 	raw   []byte
 	codes []uint32
 	out   []byte
-	rows  int // eval rows, of an evaluation batch
+	parts []packfile.Section // of out
+	rows  int                // eval rows, of an evaluation batch
 }
 
 // graphPass renumbers the part's batches and writes their graphs and row lists.
@@ -95,7 +96,6 @@ func (p *graphPass) run(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	p.index.Valid, p.index.Test = make([]packfile.Eval, p.facts.Valid), make([]packfile.Eval, p.facts.Test)
 	if !p.part.Common {
 		return nil
 	}
@@ -130,7 +130,6 @@ func (p *graphPass) share(ctx context.Context) error {
 
 // training writes the graphs of the training batches and the list of their chunks' rows.
 func (p *graphPass) training(ctx context.Context) error {
-	p.index.Train = packfile.NewTrain(p.facts.Train, p.index.Bands)
 	requests, err := rowfile.NewAppender(p.open, requestsFile, rowfile.Buffer)
 	if err != nil {
 		return err
@@ -172,7 +171,7 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *rowfil
 		} else {
 			s.trainMin(&s.batch, s.codes)
 		}
-		s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
+		s.out, s.parts = s.append(s.out[:0], s.parts[:0], &s.batch)
 		return packfile.CheckCount(int64(len(s.out)), "bytes of the graph and the plan of batch %d", first+i)
 	}, func(s *graphSlot, i int) error {
 		t := &p.index.Train[first+i]
@@ -183,12 +182,13 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *rowfil
 		copy(t.SSD, s.ssd)
 		t.Inputs, t.Seeds, t.Edges = len(s.batch.Input), s.batch.NumSeeds(), s.batch.NumEdges()
 		t.ChunkOffset, t.ChunkBytes = chunk, int64(len(s.cold))*int64(p.facts.RowBytes)
-		t.GraphOffset, t.GraphBytes, t.GraphCRC = out.Offset, len(s.out), binio.CRC(s.out)
+		t.GraphOffset = out.Offset
+		copy(t.Graph, s.parts)
 		chunk += binio.AlignUp(t.ChunkBytes, binio.Page)
 		p.facts.ColdRows += int64(len(s.cold))
 		p.facts.ChunkBytes = max(p.facts.ChunkBytes, t.ChunkBytes)
 		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
-		crcs = append(crcs, t.GraphCRC)
+		crcs = packfile.AppendSums(crcs, s.parts)
 		p.task.Add(1)
 		if err := out.Write(s.out); err != nil {
 			return err
@@ -220,26 +220,21 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 			return err
 		}
 		s.rows = s.evaluation(&s.batch)
-		s.out = batchcodec.Append(s.out[:0], &s.batch)
+		s.out, s.parts = packfile.AppendEvalGraph(s.out[:0], s.parts[:0], &s.batch, s.rows)
 		return packfile.CheckCount(int64(len(s.out)), "bytes of the graph of evaluation batch %d", i)
 	}, func(s *graphSlot, i int) error {
-		e := packfile.Eval{
-			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(), Rows: s.rows,
-			GraphOffset: out.Offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
-		}
+		e := p.index.EvalBatch(i)
+		e.Inputs, e.Seeds, e.Edges, e.Rows = len(s.batch.Input), s.batch.NumSeeds(), s.batch.NumEdges(), s.rows
+		e.GraphOffset = out.Offset
+		copy(e.Graph, s.parts)
 		if i < f.ValidBatches && p.index.EvalChunks {
 			hot := s.batch.Input[s.rows:]
 			e.Cold, e.ChunkOffset = s.rows+sort.Search(len(hot), func(k int) bool { return int64(hot[k]) < least }), chunk
 			chunk += binio.AlignUp(int64(e.Cold)*int64(p.facts.RowBytes), binio.Page)
 			p.facts.EvalColdRows += int64(e.Cold)
 		}
-		if i < f.ValidBatches {
-			p.index.Valid[i] = e
-		} else {
-			p.index.Test[i-f.ValidBatches] = e
-		}
 		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
-		crcs = append(crcs, e.GraphCRC)
+		crcs = packfile.AppendSums(crcs, s.parts)
 		p.task.Add(1)
 		if err := out.Write(s.out); err != nil {
 			return err

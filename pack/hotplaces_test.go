@@ -13,7 +13,7 @@ import (
 // time.
 func TestHotPlaces(t *testing.T) {
 	const nodes, rows = 80_000, 70_000
-	dir, _, err := stage.Begin(unsynced, t.TempDir()+"/P", stage.Spec{Format: packfile.FormatFor(0, false), Params: struct{}{}}, false)
+	dir, _, err := stage.Begin(unsynced, t.TempDir()+"/P", stage.Spec{Format: packfile.Format, Params: struct{}{}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

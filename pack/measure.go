@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/driverate"
@@ -118,7 +117,7 @@ func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, e
 	}
 	var slots []*graphSlot
 	for range min(r.o.Workers, int((r.o.Memory-held)/slot)) {
-		slots = append(slots, &graphSlot{renumberer: renumberer{rank: c.Rank, edges: c.Edges()}})
+		slots = append(slots, &graphSlot{renumberer: renumberer{rank: c.Rank, edges: c.Edges(), classes: c.Classes}})
 	}
 	m.GraphSeconds, err = r.graphPassSeconds(ctx, slots)
 	return m, err
@@ -228,8 +227,7 @@ func (r *request) graphPassSeconds(ctx context.Context, slots []*graphSlot) (flo
 					return err
 				}
 				s.train(&s.batch)
-				s.out = batchcodec.Append(s.out[:0], &s.batch)
-				binio.CRC(s.out)
+				s.out, s.parts = s.append(s.out[:0], s.parts[:0], &s.batch)
 			}
 			return nil
 		})

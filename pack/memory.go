@@ -65,12 +65,13 @@ type counts struct {
 func (c *counts) books() int64 {
 	const (
 		waiting = 128     // of a segment: its place in the list of rows, and who waits for it
+		section = 8       // of a graph, in memory and encoded
 		file    = 1 << 10 // of a group: its files' descriptions, here and in the journal
 	)
 	bands := int64(c.bands)
-	n := c.train*(int64(unsafe.Sizeof(packfile.Train{}))+16*bands) + c.evals*int64(unsafe.Sizeof(packfile.Eval{}))
+	n := c.train*(int64(unsafe.Sizeof(packfile.Train{}))+16*bands+section*(3+bands)) + c.evals*(int64(unsafe.Sizeof(packfile.Eval{}))+2*section)
 	n += c.segments*(int64(unsafe.Sizeof(packfile.Segment{}))+waiting) + (c.train/64+1)*file
-	encoded := c.train*(44+8*bands) + 12*c.segments + 44*c.evals + 4*(c.pieces+c.frames)
+	encoded := c.train*(36+8*bands+section*(3+bands)) + 12*c.segments + (36+2*section)*c.evals + 4*(c.pieces+c.frames)
 	saved := 2*4*(c.pieces+c.train*bands) + 8*c.train // a copy, its encoding, places in the list of rows
 	compressed := 8 * c.frames                        // checksums and lengths; as much when they are saved
 	n += 4*(c.pieces+c.train*bands) + compressed + max(encoded, saved, compressed)

@@ -11,7 +11,6 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
 	"diskgnn/graph"
-	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
@@ -79,7 +78,8 @@ func TestBooks(t *testing.T) {
 		var state rangeState
 		books := counts{bands: bands, train: batches, evals: evals, segments: int64(c.segments)}
 		index := limittest.Allocated(func() {
-			x = packfile.Index{Bands: bands, Edges: []int64{6, 5, 4, 3, 2, 1}, Train: packfile.NewTrain(batches, bands), Valid: make([]packfile.Eval, evals), Segments: make([]packfile.Segment, c.segments)}
+			x = packfile.Index{Bands: bands, Edges: []int64{6, 5, 4, 3, 2, 1}, Segments: make([]packfile.Segment, c.segments)}
+			x.Clear(batches, evals, 0)
 		})
 		for i := range x.Train {
 			for b := range bands {
@@ -288,19 +288,19 @@ func TestSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := samples.Facts()
-		rank, _ := cut.Rank(hotness)
-		s := &graphSlot{renumberer: renumberer{rank: rank, edges: []int64{f.Nodes / 2, f.Nodes / 10}, hot: f.Nodes, eval: idset.New(0)}}
-		theirs := cap(s.rank)*4 + cap(s.edges)*8
+		rank, classes, _ := cut.Rank(hotness)
+		s := &graphSlot{renumberer: renumberer{rank: rank, edges: []int64{f.Nodes / 2, f.Nodes / 10}, hot: f.Nodes, eval: idset.New(0), classes: classes}}
+		theirs := cap(s.rank)*4 + cap(s.edges)*8 + cap(s.classes)*4
 		for i := range f.Batches() {
 			if s.raw, err = samples.Read(t.Context(), i, s.raw, &s.batch); err != nil {
 				t.Fatal(err)
 			}
 			if i < f.TrainBatches {
 				s.train(&s.batch)
+				s.out, s.parts = s.append(s.out[:0], s.parts[:0], &s.batch)
 			} else {
-				s.evaluation(&s.batch)
+				s.out, s.parts = packfile.AppendEvalGraph(s.out[:0], s.parts[:0], &s.batch, s.evaluation(&s.batch))
 			}
-			s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
 		}
 		held, planned := roomOf(reflect.ValueOf(s).Elem())-int64(theirs), cut.SlotBytes(f)
 		if held > planned || held < (planned-1<<20)/4 { // a mebibyte is for the least of batches

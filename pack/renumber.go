@@ -24,6 +24,7 @@ type renumberer struct {
 	val, valTmp []uint32
 	pos         []uint32 // new position of every old one
 	tmp, dst    []uint32
+	classes     []uint32 // first rank of each class of hotness
 	bands, ssd  []int    // rows of every band of the chunk, and of the SSD level
 	cold        []uint32 // node ids of the chunk's rows, in order
 	plan        packfile.Plan
@@ -89,6 +90,11 @@ func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
 		r.plan.Hits = append(r.plan.Hits, uint32(k))
 	}
 	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
+}
+
+// append appends the graph of the training batch that was renumbered last, and its sections to parts.
+func (r *renumberer) append(dst []byte, parts []packfile.Section, b *graph.Batch) ([]byte, []packfile.Section) {
+	return packfile.AppendTrainGraph(dst, parts, b, r.bands, r.ssd, &r.plan, r.classes)
 }
 
 // takeBands takes the groups from first on off the front of key. It counts the rows of each group in bands,

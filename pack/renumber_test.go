@@ -49,7 +49,7 @@ func TestRenumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 80).Draw(t, "nodes")
 		hotness := rapid.SliceOfN(rapid.Uint32Range(0, 5), n, n).Draw(t, "hotness")
-		rank, touched := cut.Rank(hotness)
+		rank, _, touched := cut.Rank(hotness)
 		node := make([]uint32, n) // by rank
 		for v, r := range rank {
 			node[r] = uint32(v)

@@ -27,8 +27,7 @@ import (
 // merge makes the whole of shards.
 func merge(fsys vfs.FS, t *testing.T, out string, dirs []string) (shard.Result, error) {
 	return shard.Merge(t.Context(), fsys, shard.Options{
-		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{packfile.Format: packfile.Merge, packfile.MultiLabelFormat: packfile.Merge,
-			packfile.EvalChunksFormat: packfile.Merge, packfile.MultiLabelEvalChunksFormat: packfile.Merge},
+		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{packfile.Format: packfile.Merge, packfile.MultiLabelFormat: packfile.Merge},
 	}, progress.Discard)
 }
 

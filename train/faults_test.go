@@ -92,7 +92,7 @@ func TestWrongBits(t *testing.T) {
 		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
 		var s *faultio.Stack
 		_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
-			faulty(&s, faultio.On(faultio.Nth(0, faultio.File(c.pattern)), faultio.Flip(5, 0x10)))(p)
+			faulty(&s, faultio.On(faultio.Nth(0, faultio.File(c.pattern)), faultio.Flip(-5, 0x10)))(p)
 			if c.link == ": read features: " {
 				holdingNothing(p)
 			}

@@ -104,7 +104,7 @@ func TestRunByItsFiles(t *testing.T) {
 					rows += n
 				}
 			}
-			useful += int64(tr.GraphBytes) + int64(rows)*int64(f.RowBytes)
+			useful += int64(tr.GraphBytes()) + int64(rows)*int64(f.RowBytes)
 		}
 		if e.UsefulBytes != useful || e.BytesRead < useful {
 			t.Errorf("epoch %d: %d of %d bytes were useful, %d by the index", i, e.UsefulBytes, e.BytesRead, useful)

@@ -12,8 +12,6 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
-	"diskgnn/graph/batchcodec"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -272,15 +270,16 @@ func TestEvalRowsOutOfOrder(t *testing.T) {
 	}
 	for i, e := range w.reader.Index().Valid {
 		var b graph.Batch
-		if err := batchcodec.Decode(graphs[e.GraphOffset:][:e.GraphBytes], &b); err != nil {
+		if err := w.reader.DecodeEvalGraph(&e, true, graphs[e.GraphOffset:][:e.GraphBytes()], &b); err != nil {
 			t.Fatal(err)
 		}
 		for k := range b.Input[1:] {
 			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
-			raw, got := batchcodec.Append(nil, &b), graph.Batch{}
+			var got graph.Batch
+			raw, sections := packfile.AppendEvalGraph(nil, nil, &b, e.Rows)
 			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
-			e.GraphCRC = binio.CRC(raw)
-			if err := w.reader.DecodeEvalGraph(&e, raw, &got); !errors.Is(err, fault.ErrCorrupt) {
+			e.Graph = sections
+			if err := w.reader.DecodeEvalGraph(&e, true, raw, &got); !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatalf("batch %d, input nodes %d and %d of %d in each other's place: %v", i, k, k+1, len(b.Input), err)
 			}
 		}

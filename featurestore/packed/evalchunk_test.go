@@ -110,7 +110,7 @@ func TestEvalChunkReads(t *testing.T) {
 					t.Fatal(err)
 				}
 				begin, end := w.missing(t, l, i)
-				want, requests, useful := int64(0), int64(1), int64(w.reader.Index().Valid[i].GraphBytes)
+				want, requests, useful := int64(0), int64(1), int64(w.reader.Index().Valid[i].GraphBytes())
 				if begin < end {
 					begin -= begin % c.period
 					useful += int64(end-begin) * rb
@@ -204,11 +204,11 @@ func TestEvalChunksForged(t *testing.T) {
 		"":                     func(*forgery) {},
 		"more rows":            func(f *forgery) { f.set("eval_cold_rows", facts.EvalColdRows+1) },
 		"without a parameter":  func(f *forgery) { delete(f.params, "eval_chunks") },
-		"without a version":    func(f *forgery) { f.meta.Format = packfile.Format },
+		"of an older version":  func(f *forgery) { f.meta.Format.Version = 4 },
 		"without in the index": func(f *forgery) { reencode(f, func(x *packfile.Index) { x.EvalChunks = false }) },
-		"neither parameter nor version": func(f *forgery) {
+		"of an older version, without a parameter": func(f *forgery) {
 			delete(f.params, "eval_chunks")
-			f.meta.Format = packfile.Format
+			f.meta.Format.Version = 2
 		},
 		"a cold row too few": func(f *forgery) {
 			reencode(f, func(x *packfile.Index) { x.Valid[1].Cold-- })
@@ -230,7 +230,7 @@ func TestEvalChunksForged(t *testing.T) {
 			graphs := f.files[packfile.EvalGraphFile]
 			for i := range r.Index().Valid {
 				e := &r.Index().Valid[i]
-				err = errors.Join(err, r.DecodeEvalGraph(e, graphs[e.GraphOffset:e.GraphOffset+int64(e.GraphBytes)], &b))
+				err = errors.Join(err, r.DecodeEvalGraph(e, true, graphs[e.GraphOffset:][:e.GraphBytes()], &b))
 			}
 		}
 		if (err == nil) != (name == "") || err != nil && !errors.Is(err, fault.ErrCorrupt) {

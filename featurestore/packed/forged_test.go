@@ -120,10 +120,10 @@ func (f *forgery) checksums(form packfile.Form) map[string]string {
 	for i := range x.Train {
 		t, g := &x.Train[i], i/64
 		cold[packfile.ColdFile(g)] = append(cold[packfile.ColdFile(g)], t.Sums...)
-		graphs[packfile.GraphFile(g)] = append(graphs[packfile.GraphFile(g)], t.GraphCRC)
+		graphs[packfile.GraphFile(g)] = packfile.AppendSums(graphs[packfile.GraphFile(g)], t.Graph)
 	}
 	for _, e := range slices.Concat(x.Valid, x.Test) {
-		graphs[packfile.EvalGraphFile] = append(graphs[packfile.EvalGraphFile], e.GraphCRC)
+		graphs[packfile.EvalGraphFile] = packfile.AppendSums(graphs[packfile.EvalGraphFile], e.Graph)
 	}
 	for _, m := range []map[string][]uint32{cold, graphs} {
 		for name, crcs := range m {
@@ -149,20 +149,24 @@ func (f *forgery) change(name string, at int, value []byte) {
 	if err != nil || name == packfile.IndexFile {
 		return
 	}
-	graph := func(off int64, n int, crc *uint32) {
-		if off+int64(n) <= int64(len(b)) {
-			*crc = binio.CRC(b[off : off+int64(n)])
+	graph := func(off int64, sections []packfile.Section) {
+		for i := range sections {
+			end := off + int64(sections[i].Bytes)
+			if end <= int64(len(b)) {
+				sections[i].CRC = binio.CRC(b[off:end])
+			}
+			off = end
 		}
 	}
 	for i := range x.Train {
 		if t := &x.Train[i]; name == packfile.GraphFile(i/64) {
-			graph(t.GraphOffset, t.GraphBytes, &t.GraphCRC)
+			graph(t.GraphOffset, t.Graph)
 		}
 	}
 	for _, list := range [][]packfile.Eval{x.Valid, x.Test} {
 		for i := range list {
 			if name == packfile.EvalGraphFile {
-				graph(list[i].GraphOffset, list[i].GraphBytes, &list[i].GraphCRC)
+				graph(list[i].GraphOffset, list[i].Graph)
 			}
 		}
 	}

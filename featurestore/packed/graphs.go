@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
@@ -19,18 +20,24 @@ type graphs interface {
 	decode(b *batch, raw []byte) error
 }
 
-type trainGraphs struct{ pack *packfile.Reader }
+type trainGraphs struct {
+	pack  *packfile.Reader
+	needs packfile.Needs
+}
 
 func (g trainGraphs) at(ref featurestore.Ref) (string, int64, int) {
-	t := &g.pack.Index().Train[ref.Index]
-	return packfile.GraphFile(g.pack.Group(ref.Index)), t.GraphOffset, t.GraphBytes
+	off, n := g.pack.TrainGraph(ref.Index, g.needs)
+	return packfile.GraphFile(g.pack.Group(ref.Index)), off, n
 }
 
 func (g trainGraphs) decode(b *batch, raw []byte) error {
-	return g.pack.DecodeTrainGraph(b.ref.Index, raw, &b.decoded, &b.plan)
+	return g.pack.DecodeTrainGraph(b.ref.Index, g.needs, raw, &b.decoded, &b.plan)
 }
 
-type evalGraphs struct{ pack *packfile.Reader }
+type evalGraphs struct {
+	pack    *packfile.Reader
+	degrees bool
+}
 
 // evaluated returns the index entry of an evaluation batch.
 func evaluated(r *packfile.Reader, ref featurestore.Ref) *packfile.Eval {
@@ -42,19 +49,20 @@ func evaluated(r *packfile.Reader, ref featurestore.Ref) *packfile.Eval {
 }
 
 func (g evalGraphs) at(ref featurestore.Ref) (string, int64, int) {
-	e := evaluated(g.pack, ref)
-	return packfile.EvalGraphFile, e.GraphOffset, e.GraphBytes
+	off, n := evaluated(g.pack, ref).EvalGraph(g.degrees)
+	return packfile.EvalGraphFile, off, n
 }
 
 func (g evalGraphs) decode(b *batch, raw []byte) error {
-	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), raw, &b.decoded)
+	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), g.degrees, raw, &b.decoded)
 }
 
 // graphReader reads the graphs of batches.
 type graphReader struct {
 	graphs graphs
 	raw    *device.Host // a graph in the form on disk
-	bytes  int          // of the present graph
+	from   int          // where the present graph begins in raw, which begins with a page
+	bytes  int
 	group  iostack.Group
 	file   *cachedFile // nil: no read is under way
 }
@@ -68,8 +76,8 @@ func (r *graphReader) start(b *batch) error {
 	name, off, n := r.graphs.at(b.ref)
 	var err error
 	if r.file, err = b.src.files.Take(name); err == nil {
-		r.bytes = n
-		err = b.submit(&r.group, iostack.Request{File: r.file.File, Offset: off, Buf: r.raw.Bytes()[:n]})
+		r.from, r.bytes = int(off%binio.Page), n
+		err = b.submit(&r.group, iostack.Request{File: r.file.File, Offset: off - int64(r.from), Buf: r.raw.Bytes()[:r.from+n]})
 		b.GraphRead = b.BytesRead
 	}
 	if err != nil {
@@ -84,7 +92,7 @@ func (r *graphReader) load(ctx context.Context, b *batch) error {
 		return fmt.Errorf("graph of %v: %w", b, err)
 	}
 	b.UsefulBytes += int64(r.bytes)
-	return r.graphs.decode(b, r.raw.Bytes()[:r.bytes])
+	return r.graphs.decode(b, r.raw.Bytes()[r.from:][:r.bytes])
 }
 
 // end returns when no read is in flight any more.

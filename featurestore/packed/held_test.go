@@ -316,7 +316,7 @@ func TestBytesAddUp(t *testing.T) {
 func (w *world) useful(i, through int) (all, ssd int64) {
 	t := &w.reader.Index().Train[i]
 	ssd = int64(t.SSDRows(through)) * int64(w.reader.Facts().RowBytes)
-	return int64(t.GraphBytes) + t.Stored(w.reader.Form(), through) + ssd, ssd
+	return int64(t.GraphBytes()) + t.Stored(w.reader.Form(), through) + ssd, ssd
 }
 
 // TestGPUReadsAddUp: batches with chunks that the GPU reads count the useful bytes of the index.

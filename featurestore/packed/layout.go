@@ -3,6 +3,7 @@ package packed
 import (
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/pack/packfile"
 )
 
 // PlanOptions are the limits of a layout.
@@ -24,8 +25,9 @@ type Layout struct {
 	Peers   []device.GPU
 	Divided bool
 
-	direct bool         // reads can land in the GPU's memory
-	queued *queuedReads // the GPU submits and completes the reads of chunks; nil: the host does
+	needs  packfile.Needs // of graphs
+	direct bool           // reads can land in the GPU's memory
+	queued *queuedReads   // the GPU submits and completes the reads of chunks; nil: the host does
 }
 
 // heldHot returns the number of hot rows in memory for evaluation batches.

@@ -140,10 +140,11 @@ func (p *planner) wanted() (first int, note string, err error) {
 // layout returns the layout with the i-th of the pack's caches.
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
+	// Under min there is one edge above two bands: both bands of a chunk are read.
+	through := i + p.r.Index().Bands - len(p.edges)
 	return p.measured(Layout{Layout: featurestore.Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU)},
 		Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, queued: p.queued,
-		// Under min there is one edge above two bands: both bands of a chunk are read.
-		Through: i + p.r.Index().Bands - len(p.edges)})
+		Through: through, needs: packfile.Needs{Degrees: !p.o.Unused.Degrees, Ranks: !p.o.Unused.Ranks, Through: through}})
 }
 
 // measured returns the layout with its memory.

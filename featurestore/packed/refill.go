@@ -106,7 +106,7 @@ func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) 
 	var m memory
 	defer m.free()
 	f, c := &l.src.facts, l.cold
-	r := &replayer{refills: l, graph: newGraphReader(l.src.pack, trainGraphs{l.src.pack}, &m), chunk: m.land(c.most()), apart: m.take(c.codec.apart(f.ChunkBytes))}
+	r := &replayer{refills: l, graph: newGraphReader(l.src.pack, trainGraphs{l.src.pack, packfile.Needs{Through: 1}}, &m), chunk: m.land(c.most()), apart: m.take(c.codec.apart(f.ChunkBytes))}
 	if m.err != nil {
 		return 0, m.err
 	}

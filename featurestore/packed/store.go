@@ -49,9 +49,9 @@ func composeView(src *source, l *Layout, view int) *Store {
 	f := &s.src.facts
 	disk, shares, taken := mostRows(r, l.Through)
 	evaluated := f.EvalSizes.Inputs()
-	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r}, plans: true,
+	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r, l.needs}, plans: true,
 		matrix: matrixSize{rows: f.TrainSizes.Inputs(), disk: disk, landed: disk, taken: taken}}
-	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r},
+	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r, l.needs.Degrees},
 		matrix: matrixSize{rows: evaluated, disk: evaluated, taken: evaluated, eval: true}}
 
 	min := isMin(r)

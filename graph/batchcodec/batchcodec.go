@@ -105,13 +105,16 @@ func maxOf(s []uint32) uint32 {
 	return slices.Max(s)
 }
 
-func countWidth(k *graph.Block) int {
+// mostEdges returns the largest number of edges of a destination.
+func mostEdges(k *graph.Block) uint32 {
 	var most uint32
 	for i := 0; i < k.NumDst; i++ {
 		most = max(most, k.Indptr[i+1]-k.Indptr[i])
 	}
-	return binio.Width(most)
+	return most
 }
+
+func countWidth(k *graph.Block) int { return binio.Width(mostEdges(k)) }
 
 func positionWidth(k *graph.Block) int { return binio.Width(uint32(max(k.NumSrc-1, 0))) }
 
@@ -221,22 +224,36 @@ func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
 	if d.Err() != nil {
 		return
 	}
-	k.Indptr[0] = 0
-	var sum uint64
-	for i, c := range counts {
-		sum += uint64(c)
-		k.Indptr[i+1] = uint32(sum)
-	}
-	if sum != uint64(h.edges) {
-		d.Fail("the destinations have %d edges, but the block has %d", sum, h.edges)
-		return
-	}
+	sumCounts(d, k, counts, h.edges)
 	k.Indices = d.Uints(k.Indices, h.edges, h.source)
 	if h.destWidth == 0 {
 		k.Dst = nil
 		return
 	}
 	k.Dst = d.Uints(k.Dst, h.dst, h.destWidth)
+}
+
+// sumCounts makes index pointers of the counts, which lie in Indptr from its second number on.
+func sumCounts(d *binio.Decoder, k *graph.Block, counts []uint32, edges int) {
+	k.Indptr[0] = 0
+	var sum uint64
+	for i, c := range counts {
+		sum += uint64(c)
+		k.Indptr[i+1] = uint32(sum)
+	}
+	if sum != uint64(edges) {
+		d.Fail("the destinations have %d edges, but the block has %d", sum, edges)
+	}
+}
+
+// LeastBytes returns the bytes of Append for such a batch without its degrees, if numbers of edges take a byte each and the destinations of
+// all layers are a prefix. The arguments are those of MostBlocks.
+func LeastBytes(nodes, edges []uint32, row int) int64 {
+	n := HeadSize(len(edges)) + 4*int64(nodes[0]) + int64(4+row)*int64(nodes[len(edges)])
+	for l := range edges {
+		n += int64(nodes[l+1]) + int64(edges[l])*int64(binio.Width(max(nodes[l], 1)-1))
+	}
+	return n
 }
 
 // HeadSize returns the number of bytes of a byte form before its first array.

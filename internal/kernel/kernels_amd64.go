@@ -331,5 +331,10 @@ func quantizeInt8AVX512(dst *byte, src *float32, n int, scale float32)
 //go:noescape
 func joinAVX512(dst *uint64, words *uint32, n int, key uint64)
 
+// unpackAVX2 is the twin of unpackPlain for AVX2.
+//
+//go:noescape
+func unpackAVX2(dst *uint32, src *byte, groups int, width int, half int, mask uint32, places *byte, shifts *uint32)
+
 // fence orders stores past the caches before later stores.
 func fence()

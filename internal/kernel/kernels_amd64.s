@@ -5642,6 +5642,38 @@ test:
 	VZEROUPPER
 	RET
 
+// func unpackAVX2(dst *uint32, src *byte, groups int, width int, half int, mask uint32, places *byte, shifts *uint32)
+// Requires: AVX, AVX2
+TEXT ·unpackAVX2(SB), $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	MOVQ         width+24(FP), BX
+	MOVQ         half+32(FP), SI
+	VBROADCASTSS mask+40(FP), Y0
+	MOVQ         places+48(FP), DI
+	VMOVDQU      (DI), Y1
+	MOVQ         shifts+56(FP), DI
+	VMOVDQU      (DI), Y2
+	JMP          test
+
+eight:
+	VMOVDQU     (CX), X3
+	VINSERTI128 $0x01, (CX)(SI*1), Y3, Y4
+	VPSHUFB     Y1, Y4, Y4
+	VPSRLVD     Y2, Y4, Y4
+	VPAND       Y0, Y4, Y4
+	VMOVDQU     Y4, (AX)
+	ADDQ        BX, CX
+	ADDQ        $+32, AX
+	DECQ        DX
+
+test:
+	TESTQ DX, DX
+	JNE   eight
+	VZEROUPPER
+	RET
+
 // func fence()
 // Requires: MMX+
 TEXT ·fence(SB), $0

@@ -105,3 +105,33 @@ func joinSIMD(dst []uint64, key uint64, words []uint32) int {
 	joinAVX512(unsafe.SliceData(dst), unsafe.SliceData(words), n, key)
 	return n
 }
+
+// groups has, by width, the tables of unpackAVX2 for a group of eight values.
+var groups = func() (t [maxUnpack + 1]struct {
+	places [32]byte
+	shifts [8]uint32
+}) {
+	for width := range t {
+		for i := range 8 {
+			half := i / 4
+			bit := i*width - half*(4*width&^7)
+			t[width].shifts[i] = uint32(bit & 7)
+			for b := range 4 {
+				t[width].places[4*i+b] = byte(bit>>3 + b)
+			}
+		}
+	}
+	return t
+}()
+
+// unpackSIMD fills whole groups of eight values, whose loads of sixteen bytes stay within src, and returns the number of values.
+func unpackSIMD(dst []uint32, src []byte, width int) int {
+	half := 4 * width >> 3
+	n := min(len(dst)/8, (len(src)-half-16)/width+1)
+	if len(src) < half+16 || n == 0 {
+		return 0
+	}
+	t := &groups[width]
+	unpackAVX2(&dst[0], &src[0], n, width, half, 1<<width-1, &t.places[0], &t.shifts[0])
+	return 8 * n
+}

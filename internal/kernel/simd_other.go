@@ -34,3 +34,4 @@ func int8ToFloat32PastSIMD(dst []float32, src []byte, scale float32) {
 }
 func fence()                                  {}
 func joinSIMD([]uint64, uint64, []uint32) int { return 0 }
+func unpackSIMD([]uint32, []byte, int) int    { return 0 }

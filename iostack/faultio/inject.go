@@ -116,11 +116,12 @@ func Short(n int) Effect {
 	return Effect{text: fmt.Sprintf("short(%d)", n), limit: func(length int) int { return min(n, length) }}
 }
 
-// Flip lets the read succeed, and then flips the bits of mask in the request's byte n modulo its length.
+// Flip lets the read succeed, and then flips the bits of mask in the request's byte n modulo its length. Of a
+// negative n, byte -1 is the last one.
 func Flip(n int, mask byte) Effect {
 	return Effect{text: fmt.Sprintf("flip(%d, %#02x)", n, mask), after: func(buf []byte) {
 		if len(buf) > 0 {
-			buf[n%len(buf)] ^= mask
+			buf[(n%len(buf)+len(buf))%len(buf)] ^= mask
 		}
 	}}
 }

@@ -1,6 +1,10 @@
 package cut
 
 import (
+	"math/bits"
+	"slices"
+
+	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/idset"
 	"diskgnn/pack/packfile"
@@ -87,29 +91,36 @@ func (d *costs) bytes(edge int, l level) int64 {
 	if l.segment > 1 {
 		segments = int64(SegmentsOf(f.Train, l.segment))
 		n += padded(l.ssd, segments) + sums(padded(l.ssd, segments)) + 36*groups
-		n += 4*l.uses + train*(page-1)
+		n += listBytes(l.uses, train) + train*(page-1)
 		files += 2 * groups
 	}
 	bands := int64(len(d.edges) - edge)
 	pieces := l.cold*rb/d.form.PieceBytes() + train*bands
-	n += 64 + 8*bands + train*(44+8*bands) + 12*segments + 32*int64(f.Valid+f.Test) + 4*pieces
+	entry, evalEntry := packfile.EntryBytes(int(bands))
+	n += 64 + 8*bands + train*int64(entry) + 12*segments + int64(evalEntry)*int64(f.Valid+f.Test) + 4*pieces
 	if d.form.Compressed() {
 		n += pieces * (page - 1 + 4)
 	}
 	return n + 4096 + 256*files
 }
 
-// graphBytesOf returns the bytes that the batches' graphs take without plans, each from a page on.
-// Renumbering adds the positions of the outermost destinations to the graphs that presample wrote, and
-// changes no width.
-func graphBytesOf(samples *mbfile.Reader) int64 {
+// graphBytesOf returns an upper bound of the bytes that the batches' graphs take without plans, each from a page on, if
+// ranks have the given number of bands. Blocks are counted as they will be, but for the bits of a number of edges. A rank is
+// counted in the bits of a node, and degrees in the bytes that they take in the samples: their lists take fewer.
+func graphBytesOf(samples *mbfile.Reader, bands int) int64 {
+	f, p := samples.Facts(), samples.Params()
+	most := 0 // edges of a destination; 0: any number
+	if all := slices.Concat(p.Fanout, p.EvalFanout); !slices.Contains(all, mbfile.AllNeighbours) {
+		most = slices.Max(all)
+	}
+	rank := bits.Len64(uint64(f.Nodes - 1))
 	n := int64(0)
-	for i := range samples.Facts().Batches() {
+	for i := range f.Batches() {
 		info := samples.Info(i)
-		size := info.Size
-		if len(info.Nodes) > 1 {
-			size += int64(info.Nodes[1]) * int64(binio.Width(uint32(max(int64(info.Nodes[0])-1, 0))))
-		}
+		inputs := info.InputNodes()
+		size := batchcodec.MostBlocks(info.Nodes, info.Edges, most, f.TargetBytes)
+		size += batchcodec.MostList(inputs, rank) + int64(2*bands+3)*batchcodec.MostList(1, 0) // each list has a head
+		size += batchcodec.MostList(inputs, 0) + info.Size - batchcodec.LeastBytes(info.Nodes, info.Edges, f.TargetBytes)
 		n += binio.AlignUp(size, binio.Page)
 	}
 	return n
@@ -133,10 +144,13 @@ func evalCounts(set *idset.Set, rank []uint32, edges []int64) []int64 {
 // minBytes returns an upper bound of the size of a pack of policy min for the given misses.
 func (d *costs) minBytes(accesses, misses int64) int64 {
 	train, rows := int64(d.facts.Train), d.edges[0]
-	plans := 4*(accesses-misses+min(misses, accesses)) + train*(binio.Page-1)
+	plans := listBytes(accesses-misses+min(misses, accesses), 2*train) + train*(binio.Page-1)
 	refill := Refills(d.facts.Train) * 8 * rows
-	return d.bytes(0, unshared(misses)) + 20*train + plans + refill + refill/binio.Page*4 + 1024
+	return d.bytes(0, unshared(misses)) + 24*train + plans + refill + refill/binio.Page*4 + 1024
 }
+
+// listBytes returns the most bytes of lists of n values of 32 bits in all.
+func listBytes(n, lists int64) int64 { return 4*n + n/128 + 6*lists }
 
 // Refills returns the number of records of refill.bin.
 func Refills(batches int) int64 {

@@ -22,16 +22,16 @@ func TestPackBytesByHand(t *testing.T) {
 		edges: []int64{500, 300}, eval: []int64{20, 50}, graphs: 8192,
 	}
 	const (
-		hot       = 50_000 + 32 + 12*4  // 500 rows, which begin 12 pages after the first
-		eval      = 2_000 + 32          // 20 rows
-		cold      = 100_000 + 130*4095  // 1000 rows, each batch from a page on
-		ssd       = 70_000 + 65*4095    // 700 rows, each segment from a page on: 82 whole pages
-		sums      = 32 + 82*4           // of ssd
-		places    = 4*900 + 130*4095    // of the rows that a batch takes from a segment
-		batches   = 130*(44+2*8) + 7*32 // entries of the index, with two bands for training
-		pieces    = 4 * 130 * 2         // one for each batch and band
-		head      = 64 + 2*8 + 4096     // of the index, and meta.json
-		file      = 256                 // for a file's part in meta.json
+		hot       = 50_000 + 32 + 12*4       // 500 rows, which begin 12 pages after the first
+		eval      = 2_000 + 32               // 20 rows
+		cold      = 100_000 + 130*4095       // 1000 rows, each batch from a page on
+		ssd       = 70_000 + 65*4095         // 700 rows, each segment from a page on: 82 whole pages
+		sums      = 32 + 82*4                // of ssd
+		places    = 4*900 + 7 + 130*(6+4095) // of the rows that a batch takes from a segment
+		batches   = 130*(60+2*16) + 7*40     // entries of the index, with two bands for training
+		pieces    = 4 * 130 * 2              // one for each batch and band
+		head      = 64 + 2*8 + 4096          // of the index, and meta.json
+		file      = 256                      // for a file's part in meta.json
 		unshared  = hot + eval + cold + batches + pieces + head
 		segmented = ssd + sums + 3*36 + places + 65*12 // in each of three groups, and for each of 65 segments
 	)

@@ -32,7 +32,9 @@ type Decision struct {
 	// Rank is, by node, its place by descending hotness, ties by ascending node. Eval are the
 	// nodes of eval.bin; it may be nil for a part without that file.
 	Rank []uint32
-	Eval *idset.Set
+	// Classes has the first rank of each hotness, ascending.
+	Classes []uint32
+	Eval    *idset.Set
 
 	Bytes int64 // upper limit of the size of the whole pack
 	// The following are estimates for the part.
@@ -73,8 +75,8 @@ func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin 
 // Counts are the counts from which a decision is made. They are for one goroutine.
 type Counts struct {
 	Request
-	Rank []uint32   // as in Decision
-	Eval *idset.Set // the evaluation's nodes ranked at the lowest edge or above; under min, all
+	Rank, Classes []uint32   // as in Decision
+	Eval          *idset.Set // the evaluation's nodes ranked at the lowest edge or above; under min, all
 
 	costs    costs
 	accesses int64   // uses, by training batches, of such nodes
@@ -85,7 +87,7 @@ type Counts struct {
 // uses. It reads the hotness and the evaluation batches of the samples. Too little memory is an error of
 // kind fault.ErrBudget.
 func Count(ctx context.Context, r Request) (*Counts, error) {
-	c := &Counts{Request: r, costs: costs{facts: r.Facts, form: r.Form(), graphs: graphBytesOf(r.Samples)}}
+	c := &Counts{Request: r, costs: costs{facts: r.Facts, form: r.Form(), graphs: graphBytesOf(r.Samples, len(r.Params.Bands)+1)}}
 	hotness, touched, err := c.ranking()
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 	if _, _, err := c.ranking(); err != nil {
 		return d, err
 	}
-	d.Rank = c.Rank
+	d.Rank, d.Classes = c.Rank, c.Classes
 	if !d.Part.Common {
 		return d, nil
 	}
@@ -156,7 +158,7 @@ func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	if most := slices.Max(hotness); int64(most) > int64(s.TrainBatches) { // ranking counts up to it
 		return nil, 0, fault.New(fault.ErrCorrupt, "%s: the hotness of a node is %d, more than the %d training batches", c.Name, most, s.TrainBatches)
 	}
-	c.Rank, touched = Rank(hotness)
+	c.Rank, c.Classes, touched = Rank(hotness)
 	return hotness, touched, nil
 }
 
@@ -266,7 +268,7 @@ func (c *Counts) settle(edge int, l level) Decision {
 }
 
 func (c *Counts) decision(edges []int64, eval int64, l level) Decision {
-	d := Decision{Params: c.Params, Facts: c.Facts, Edges: edges, Bands: len(edges), Rank: c.Rank, Eval: c.Eval}
+	d := Decision{Params: c.Params, Facts: c.Facts, Edges: edges, Bands: len(edges), Rank: c.Rank, Classes: c.Classes, Eval: c.Eval}
 	f := &d.Facts
 	f.HotRows, f.EvalRows = edges[0], eval
 	d.EvalCold = c.costs.evalChunkRows()

@@ -73,7 +73,7 @@ func TestFormulas(t *testing.T) {
 	for v := range all {
 		all[v] = uint32(v)
 	}
-	rank, _ := Rank(hotness)
+	rank, _, _ := Rank(hotness)
 	var kept []uint32
 	var starts []int64
 	for _, c := range []struct {

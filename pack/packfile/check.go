@@ -51,7 +51,7 @@ func (r *Reader) checkFacts() error {
 		return r.damaged("%d classes are outside the limits of 1 to %d", f.Classes, math.MaxInt32)
 	case f.MultiLabel() != r.version.targets || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
 		return r.damaged("targets of %d bytes per seed node do not fit %d classes in the format %s", f.TargetBytes, f.Classes, r.meta.Format)
-	case p.EvalChunks != r.version.evalChunks:
+	case r.version.bytewise && p.EvalChunks != r.version.evalChunks:
 		return r.damaged("the parameters and the format %s disagree about chunks of validation batches", r.meta.Format)
 	case !within(f.HotRows, 0, f.Nodes) || !within(f.EvalRows, 0, f.Nodes) || f.HotRows+f.EvalRows > graph.MaxNodes:
 		return r.damaged("%d hot rows and %d evaluation rows are not possible with %d nodes", f.HotRows, f.EvalRows, f.Nodes)
@@ -218,7 +218,7 @@ func (w *indexWalk) training() error {
 
 // absent reports whether the entry of a batch is empty: another shard has the batch.
 func (t *Train) absent() bool {
-	return t.Inputs|t.Seeds|t.Edges|t.GraphBytes|sum(t.Bands)|sum(t.SSD) == 0 && t.ChunkOffset|t.ChunkBytes|t.GraphOffset|int64(t.GraphCRC) == 0
+	return t.Inputs|t.Seeds|t.Edges|sum(t.Bands)|sum(t.SSD) == 0 && t.ChunkOffset|t.ChunkBytes|t.GraphOffset == 0 && none(t.Graph)
 }
 
 // group walks through a group's batches and segments.
@@ -238,7 +238,7 @@ func (w *indexWalk) group(g int) error {
 	for i := lo; i < hi; i++ {
 		t := &x.Train[i]
 		rows := t.ColdRows(x.Bands - 1)
-		if !cold.next(t.ChunkOffset, t.ChunkBytes) || !graphs.next(t.GraphOffset, int64(t.GraphBytes)) {
+		if !cold.next(t.ChunkOffset, t.ChunkBytes) || !graphs.next(t.GraphOffset, int64(t.GraphBytes())) {
 			return r.damaged("training batch %d has its chunk at byte %d and its graph at byte %d; expected at bytes %d and %d", i, t.ChunkOffset, t.GraphOffset, cold, graphs)
 		}
 		shared := t.SSDRows(x.Bands - 1)
@@ -246,15 +246,15 @@ func (w *indexWalk) group(g int) error {
 			return r.damaged("training batch %d: %d rows of the SSD level are more than its segment has", i, shared)
 		}
 		ssdRows, hits, admit := t.planLengths(r.params.Policy)
-		if err := w.batch(i, t.Inputs, t.Seeds, t.Edges, t.GraphBytes, ssdRows+hits+admit); err != nil {
+		if err := w.batch(i, t.Inputs, t.Seeds, t.Edges, t.GraphBytes(), ssdRows+hits+admit); err != nil {
 			return err
 		}
 		w.train.raise(t.Inputs, t.Seeds, t.Edges)
 		w.cold += int64(rows)
 		w.chunk = max(w.chunk, int64(rows)*int64(f.RowBytes))
-		w.graph = max(w.graph, int64(t.GraphBytes))
+		w.graph = max(w.graph, int64(t.GraphBytes()))
 		coldSums = append(coldSums, t.Sums...)
-		graphSums = append(graphSums, t.GraphCRC)
+		graphSums = AppendSums(graphSums, t.Graph)
 	}
 	w.files = append(w.files, stage.File{Name: GraphFile(g), Size: int64(graphs), Checksum: binio.HashSums(graphSums)})
 	if cold > 0 {
@@ -266,10 +266,15 @@ func (w *indexWalk) group(g int) error {
 	return nil
 }
 
-// batch checks that a graph has at least the length that its counts imply: a byte for each
-// number, four for each input node, class and entry of its plan.
+// batch checks that a graph has at least the length that its counts imply: a bit for each edge and its source, and a byte
+// for 128 values of a list. In older versions there is a byte for each number, and four for each input node, class
+// and entry of the plan.
 func (w *indexWalk) batch(i, inputs, seeds, edges, size, plan int) error {
-	if least := 5*int64(inputs) + int64(4+w.r.facts.TargetBytes)*int64(seeds) + int64(edges) + 4*int64(plan); least >= int64(size) {
+	least := 5*int64(inputs) + int64(edges) + 4*int64(plan)
+	if !w.r.index.Bytewise {
+		least = int64(inputs)/64 + int64(edges)/8 + int64(plan)/128
+	}
+	if least += int64(4+w.r.facts.TargetBytes) * int64(seeds); least >= int64(size) {
 		return w.r.damaged("batch %d: a graph of %d bytes is too short for %d input nodes, %d seed nodes and %d edges", i, size, inputs, seeds, edges)
 	}
 	return nil
@@ -281,15 +286,15 @@ func (w *indexWalk) evaluation() error {
 	var sums []uint32
 	for i, e := range slices.Concat(x.Valid, x.Test) {
 		if !r.part.Common {
-			if e != (Eval{}) {
+			if !e.absent() {
 				return r.damaged("only the first shard may have evaluation batches")
 			}
 			continue
 		}
-		if !graphs.next(e.GraphOffset, int64(e.GraphBytes)) {
+		if !graphs.next(e.GraphOffset, int64(e.GraphBytes())) {
 			return r.damaged("evaluation batch %d has its graph at byte %d; expected at byte %d", i, e.GraphOffset, graphs)
 		}
-		if err := w.batch(i, e.Inputs, e.Seeds, e.Edges, e.GraphBytes, 0); err != nil {
+		if err := w.batch(i, e.Inputs, e.Seeds, e.Edges, e.GraphBytes(), 0); err != nil {
 			return err
 		}
 		if x.EvalChunks && i < len(x.Valid) {
@@ -301,8 +306,8 @@ func (w *indexWalk) evaluation() error {
 			return r.damaged("evaluation batch %d has a chunk, but should have none", i)
 		}
 		w.eval.raise(e.Inputs, e.Seeds, e.Edges)
-		w.graph = max(w.graph, int64(e.GraphBytes))
-		sums = append(sums, e.GraphCRC)
+		w.graph = max(w.graph, int64(e.GraphBytes()))
+		sums = AppendSums(sums, e.Graph)
 	}
 	if !r.part.Common {
 		return nil
@@ -358,3 +363,8 @@ func (r *Reader) checkFiles(want []stage.File) error {
 
 // RefillRecords returns the number of records of refill.bin.
 func (f *Facts) RefillRecords() int64 { return int64(f.Train+RefillBatches-1) / RefillBatches }
+
+// absent reports whether the entry of an evaluation batch is empty.
+func (e *Eval) absent() bool {
+	return e.Inputs|e.Seeds|e.Edges|e.Rows|e.Cold == 0 && e.ChunkOffset|e.GraphOffset == 0 && none(e.Graph)
+}

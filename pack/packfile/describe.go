@@ -39,12 +39,13 @@ type Cache struct {
 	Share float64 `json:"share"` // Rows over the number of nodes
 	// Hits is the share of the batches' rows that memory serves. Over all caches of a pack it is the curve
 	// of hotness.
-	Hits       float64 `json:"hits"`
-	ColdRows   int64   `json:"cold_rows"`
-	ColdBytes  int64   `json:"cold_bytes"` // stored bytes of the chunks that are read
-	SSDRows    int64   `json:"ssd_rows"`   // rows that are read, counted for each batch
-	SSDBytes   int64   `json:"ssd_bytes"`  // bytes of SSDRows, without the rest of their pages
-	GraphBytes int64   `json:"graph_bytes"`
+	Hits      float64 `json:"hits"`
+	ColdRows  int64   `json:"cold_rows"`
+	ColdBytes int64   `json:"cold_bytes"` // stored bytes of the chunks that are read
+	SSDRows   int64   `json:"ssd_rows"`   // rows that are read, counted for each batch
+	SSDBytes  int64   `json:"ssd_bytes"`  // bytes of SSDRows, without the rest of their pages
+	// GraphBytes are read for a model that uses no degrees and no ids of input nodes.
+	GraphBytes int64 `json:"graph_bytes"`
 }
 
 // Describe computes the description from the metadata and the index.
@@ -108,7 +109,8 @@ func (r *Reader) cache(rows int64, through int) Cache {
 		c.ColdRows += int64(t.ColdRows(through))
 		c.SSDRows += int64(t.SSDRows(through))
 		c.ColdBytes += t.Extent(r.Form(), through)
-		c.GraphBytes += int64(t.GraphBytes)
+		_, bytes := r.TrainGraph(i, Needs{Through: through})
+		c.GraphBytes += int64(bytes)
 	}
 	c.SSDBytes = c.SSDRows * int64(r.facts.RowBytes)
 	c.Hits = 1 - float64(c.ColdRows+c.SSDRows)/float64(max(inputs, 1))

@@ -83,10 +83,22 @@
 //
 // A page is 4096 bytes; gaps are zero.
 //
-// A graph is a batch in the form of graph/batchcodec, followed, for training, by its plan (Plan), uint32
-// little-endian. An input node of a training batch is stored as its rank. An input node of an evaluation
-// batch is stored as its rank if that is below hot rows and the policy is static, else as hot rows + its
-// place in eval.bin.
+// # Graphs
+//
+// The graph of a training batch has sections, each with a checksum in the index. A model needs a run of them:
+//
+//	┌─ GCN ────────────────────────────────────────────────┐
+//	│         ┌─ GraphSAGE, bands 2 … B-1 in memory ─┐     │   ranks of all rows (ids of nodes)
+//	degrees | blocks, plan | hot | band B-1 | … | band 2 | band 1 | band 0
+//
+// degrees has the in-degrees of the input nodes. blocks has the rest of the batch but for its input nodes (batchcodec.Blocks), and
+// then the lists of its plan (Plan). hot has the ranks of the rows that are always in memory, or under min of the hits;
+// band k those of the rows of cold band k, then of ssd band k. Degrees, ranks and plans are lists
+// (batchcodec.List), in the order of the rows.
+//
+// The graph of an evaluation batch has two sections: degrees, and the rest. The rest begins with two lists of input nodes:
+// hot rows + their place in eval.bin, and then those with a rank below hot rows, if the policy is static, by
+// their rank. The blocks follow.
 //
 // refill.bin holds, for every group of RefillBatches batches, of which the last may be shorter, a record of
 // one pair (u32 batch, u32 row of its matrix) per entry: the origin of the entry's row for a trainer that
@@ -104,7 +116,7 @@
 //
 // Little-endian, no padding.
 //
-//	char[8] "DGNNPIX2"; with chunks of evaluation "DGNNPIX3"
+//	char[8] "DGNNPIX4"; with chunks of evaluation "DGNNPIX5"
 //	u32     training batches T   u32 validation batches V   u32 test batches W
 //	u32     segments S (0 without an SSD level)
 //	u32     bands B   u32 edges E (B under static, 1 under min)
@@ -113,12 +125,14 @@
 //	        u32[B] rows of each cold band
 //	        u32[B] rows of each ssd band
 //	        u64 offset of the chunk in its file  u64 its bytes there
-//	        u64 offset of the graph in its file  u32 its bytes  u32 its CRC-32C
+//	        u64 offset of the graph in its file
+//	        3 + B times: u32 bytes of a section  u32 its CRC-32C
 //	S ×     u64 offset in its file  u32 rows
 //	V+W ×   u32 input nodes  u32 seed nodes  u32 edges  u32 eval rows
 //	        with chunks of evaluation, zeros for test batches:
 //	        u32 rows of the chunk  u64 offset of the chunk in eval-cold.bin
-//	        u64 offset in eval-graph.bin  u32 bytes  u32 CRC-32C
+//	        u64 offset in eval-graph.bin
+//	        twice: u32 bytes of a section  u32 its CRC-32C
 //	u64     number of pieces of all chunks
 //	u32[]   CRC-32C of each, in order
 //	u32[]   with compression: bytes of each; bit 31: it is stored uncompressed
@@ -148,9 +162,11 @@
 //
 // The version in meta.json rises with any change of the bytes, and a reader keeps the decoders of all
 // versions that a landed program wrote (versions). Version 1 is older than these, and refused: such a pack
-// must be made again. Version 2 is for nodes with one class. Version 3 is for multi-label graphs: every
-// batch has Targets of target_bytes (a fact) bytes per seed node. Nothing else differs. Versions 4 and 5 are
-// versions 2 and 3 with chunks of evaluation.
+// must be made again. In the versions 2 to 5 a graph is one section, in the form of batchcodec.Append, followed, for training, by
+// the lists of its plan, uint32 each; their indexes begin with "DGNNPIX2", or with "DGNNPIX3" if they have chunks of
+// evaluation, and have one section in each entry. Versions 3, 5 and 7 are for multi-label graphs, where every batch has
+// Targets of target_bytes (a fact) bytes per seed node, versions 4 and 5 for packs with chunks of evaluation, which later
+// versions may have or not.
 package packfile
 
 import (
@@ -159,42 +175,35 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format. MultiLabelFormat is its version for batches with Targets.
-// EvalChunksFormat and MultiLabelEvalChunksFormat are these for packs with chunks of evaluation.
+// Format is the directory format of packs that this program makes. MultiLabelFormat is its version for batches with Targets.
 var (
-	Format                     = stage.Format{Name: "diskgnn.pack", Version: 2}
-	MultiLabelFormat           = stage.Format{Name: Format.Name, Version: 3}
-	EvalChunksFormat           = stage.Format{Name: Format.Name, Version: 4}
-	MultiLabelEvalChunksFormat = stage.Format{Name: Format.Name, Version: 5}
+	Format           = stage.Format{Name: "diskgnn.pack", Version: 6}
+	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 7}
 )
 
-// version has the properties of a version of the format: whether its batches have Targets, whether its
-// validation batches have chunks, and the decoder of its index.
-type version struct {
-	targets, evalChunks bool
-	decodeIndex         func([]byte, Form) (*Index, error)
-}
-
-var versions = stage.Versions[version]{
-	Format.Version:                     {false, false, DecodeIndex},
-	MultiLabelFormat.Version:           {true, false, DecodeIndex},
-	EvalChunksFormat.Version:           {false, true, DecodeIndex},
-	MultiLabelEvalChunksFormat.Version: {true, true, DecodeIndex},
-}
-
-// FormatFor returns the format for batches with the given bytes of Targets per seed node, and with or
-// without chunks of validation batches.
-func FormatFor(targetBytes int, evalChunks bool) stage.Format {
-	switch {
-	case targetBytes > 0 && evalChunks:
-		return MultiLabelEvalChunksFormat
-	case targetBytes > 0:
+// FormatFor returns the format for batches with the given bytes of Targets per seed node.
+func FormatFor(targetBytes int) stage.Format {
+	if targetBytes > 0 {
 		return MultiLabelFormat
-	case evalChunks:
-		return EvalChunksFormat
 	}
 	return Format
 }
+
+// version has the properties of a version of the format: whether batches have Targets, whether graphs are bytewise, and
+// whether, of these versions, validation batches have chunks.
+type version struct{ targets, bytewise, evalChunks bool }
+
+var versions = stage.Versions[version]{
+	2:                        {bytewise: true},
+	3:                        {bytewise: true, targets: true},
+	4:                        {bytewise: true, evalChunks: true},
+	5:                        {bytewise: true, evalChunks: true, targets: true},
+	Format.Version:           {},
+	MultiLabelFormat.Version: {targets: true},
+}
+
+// Formats returns the formats of all packs that this program reads.
+func Formats() []stage.Format { return versions.Formats(Format.Name) }
 
 const (
 	// groupBatches is the least number of training batches in a group's files.
@@ -215,9 +224,6 @@ const (
 	FrameStored = 1 << 31
 	// RefillHot is the batch number, in a refill record, of entries with their rows in hot.bin.
 	RefillHot = 1<<32 - 1
-
-	indexMagic  = "DGNNPIX2"
-	chunksMagic = "DGNNPIX3" // with EvalChunks
 	// MaxBands is the largest number of bands that a reader accepts.
 	MaxBands = 32
 )

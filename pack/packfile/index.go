@@ -17,8 +17,7 @@ type Train struct {
 	ChunkOffset          int64
 	ChunkBytes           int64 // stored bytes, without the gap after them
 	GraphOffset          int64
-	GraphBytes           int
-	GraphCRC             uint32
+	Graph                []Section
 	// Sums and Frames have one number for each piece of the chunk: its checksum and, with compression, its
 	// length as stored.
 	Sums, Frames []uint32
@@ -56,8 +55,7 @@ type Eval struct {
 	Cold                 int // first rows of the matrix, which are the batch's chunk; 0: it has none
 	ChunkOffset          int64
 	GraphOffset          int64
-	GraphBytes           int
-	GraphCRC             uint32
+	Graph                []Section
 }
 
 // Index is the content of index.bin.
@@ -70,41 +68,95 @@ type Index struct {
 	Test     []Eval
 	// EvalChunks: validation batches have chunks.
 	EvalChunks bool
+	// Bytewise: graphs have one section, of numbers of whole bytes, as in versions 2 to 5.
+	Bytewise bool
 }
 
-// NewTrain returns zero entries for training batches, with the given number of bands. An index has such
-// entries for batches that are not in its directory.
-func NewTrain(batches, bands int) []Train {
-	list, rows := make([]Train, batches), make([]int, 2*batches*bands)
-	for i := range list {
-		list[i].Bands, list[i].SSD, rows = rows[:bands:bands], rows[bands:2*bands:2*bands], rows[2*bands:]
+// Clear makes zero entries for the given numbers of batches. An index has such entries for batches that are not in its
+// directory. Bands and Bytewise must be set.
+func (x *Index) Clear(train, valid, test int) {
+	x.Train, x.Valid, x.Test = make([]Train, train), make([]Eval, valid), make([]Eval, test)
+	bands := x.Bands
+	rows, n, m := make([]int, 2*train*bands), x.sections(), x.evalSections()
+	sections := make([]Section, train*n+(valid+test)*m)
+	for i := range x.Train {
+		t := &x.Train[i]
+		t.Bands, t.SSD, rows = rows[:bands:bands], rows[bands:2*bands:2*bands], rows[2*bands:]
+		t.Graph, sections = sections[:n:n], sections[n:]
 	}
-	return list
+	for _, list := range [][]Eval{x.Valid, x.Test} {
+		for i := range list {
+			list[i].Graph, sections = sections[:m:m], sections[m:]
+		}
+	}
+}
+
+// EvalBatch returns the entry of an evaluation batch, where those of the test follow those of the validation.
+func (x *Index) EvalBatch(i int) *Eval {
+	if i < len(x.Valid) {
+		return &x.Valid[i]
+	}
+	return &x.Test[i-len(x.Valid)]
+}
+
+// sections and evalSections return the number of sections of a graph.
+func (x *Index) sections() int {
+	if x.Bytewise {
+		return 1
+	}
+	return bandSections + x.Bands
+}
+
+func (x *Index) evalSections() int {
+	if x.Bytewise {
+		return 1
+	}
+	return evalSections
 }
 
 // Bytes of one entry in index.bin.
 const (
-	headBytes    = len(indexMagic) + 6*4
+	headBytes    = magicBytes + 6*4
 	segmentBytes = 8 + 4
-	evalBytes    = 4*4 + 16
+	sectionBytes = 4 + 4
 	evalChunk    = 4 + 8 // further ones with EvalChunks
 )
 
-func trainBytes(bands int) int { return 3*4 + 2*4*bands + 2*8 + 16 }
+// trainBytes and evalBytes return the bytes of one entry in index.bin.
+func (x *Index) trainBytes() int { return 3*4 + 2*4*x.Bands + 3*8 + sectionBytes*x.sections() }
 
-// evalBytes returns the bytes of one entry of evaluation in index.bin.
 func (x *Index) evalBytes() int {
+	n := 4*4 + 8 + sectionBytes*x.evalSections()
 	if x.EvalChunks {
-		return evalBytes + evalChunk
+		n += evalChunk
 	}
-	return evalBytes
+	return n
 }
 
+// EntryBytes returns the bytes of an entry of a training batch and of an evaluation batch in the index of a pack of this
+// version, without chunks of evaluation.
+func EntryBytes(bands int) (train, eval int) {
+	x := Index{Bands: bands}
+	return x.trainBytes(), x.evalBytes()
+}
+
+// magics begin an index.
+var magics = map[string]Index{
+	"DGNNPIX2": {Bytewise: true},
+	"DGNNPIX3": {Bytewise: true, EvalChunks: true},
+	"DGNNPIX4": {},
+	"DGNNPIX5": {EvalChunks: true},
+}
+
+const magicBytes = 8
+
 func (x *Index) magic() string {
-	if x.EvalChunks {
-		return chunksMagic
+	for name, m := range magics {
+		if m.Bytewise == x.Bytewise && m.EvalChunks == x.EvalChunks {
+			return name
+		}
 	}
-	return indexMagic
+	panic("packfile: an index without a magic number")
 }
 
 func (x *Index) size() (n int64, pieces int) {
@@ -116,7 +168,7 @@ func (x *Index) size() (n int64, pieces int) {
 		}
 	}
 	n = int64(headBytes + 8*len(x.Edges) + 8 + 4)
-	n += int64(len(x.Train))*int64(trainBytes(x.Bands)) + int64(len(x.Segments))*segmentBytes + int64(len(x.Valid)+len(x.Test))*int64(x.evalBytes())
+	n += int64(len(x.Train))*int64(x.trainBytes()) + int64(len(x.Segments))*segmentBytes + int64(len(x.Valid)+len(x.Test))*int64(x.evalBytes())
 	return n + 4*int64(tables)*int64(pieces), pieces
 }
 
@@ -141,7 +193,7 @@ func (x *Index) Encode() ([]byte, error) {
 		e.counts("rows of the SSD level", t.SSD...)
 		e.offset(t.ChunkOffset)
 		e.offset(t.ChunkBytes)
-		e.graph(t.GraphOffset, t.GraphBytes, t.GraphCRC)
+		e.graph(t.GraphOffset, t.Graph)
 	}
 	for i, s := range x.Segments {
 		e.batch("segment", i)
@@ -157,7 +209,7 @@ func (x *Index) Encode() ([]byte, error) {
 				e.counts("rows of its chunk", v.Cold)
 				e.offset(v.ChunkOffset)
 			}
-			e.graph(v.GraphOffset, v.GraphBytes, v.GraphCRC)
+			e.graph(v.GraphOffset, v.Graph)
 		}
 	}
 	e.offset(int64(pieces))
@@ -195,10 +247,12 @@ func (e *indexEncoder) counts(of string, list ...int) {
 
 func (e *indexEncoder) offset(n int64) { e.b = binary.LittleEndian.AppendUint64(e.b, uint64(n)) }
 
-func (e *indexEncoder) graph(off int64, size int, crc uint32) {
+func (e *indexEncoder) graph(off int64, sections []Section) {
 	e.offset(off)
-	e.counts("bytes of its graph", size)
-	e.b = binary.LittleEndian.AppendUint32(e.b, crc)
+	for _, s := range sections {
+		e.b = binary.LittleEndian.AppendUint32(e.b, s.Bytes)
+		e.b = binary.LittleEndian.AppendUint32(e.b, s.CRC)
+	}
 }
 
 // MaxCount bounds every count of one batch in a pack: bytes of its graph, edges of all its layers, rows.
@@ -220,8 +274,8 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 	if f.RowBytes < 1 || f.RowBytes > maxRowBytes {
 		return nil, fault.New(fault.ErrCorrupt, "rows of %d bytes are outside the limits of 1 to %d", f.RowBytes, maxRowBytes)
 	}
-	magic := string(b[:min(len(indexMagic), len(b))])
-	if len(b) < len(indexMagic)+4 || magic != indexMagic && magic != chunksMagic {
+	form, ok := magics[string(b[:min(magicBytes, len(b))])]
+	if len(b) < magicBytes+4 || !ok {
 		return nil, fault.New(fault.ErrCorrupt, "not a pack's index")
 	}
 	body := b[:len(b)-4]
@@ -229,9 +283,10 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 		return nil, fault.New(fault.ErrCorrupt, "does not match its own checksum")
 	}
 	d := binio.NewDecoder(body)
-	d.Raw(len(indexMagic))
+	d.Raw(magicBytes)
 	train, valid, test, segments := d.Count(0), d.Count(0), d.Count(0), d.Count(0)
-	x := &Index{Bands: d.Count(0), EvalChunks: magic == chunksMagic}
+	x := &form
+	x.Bands = d.Count(0)
 	edges := d.Count(8)
 	if x.Bands < 1 || x.Bands > MaxBands || edges < 1 || edges > x.Bands {
 		d.Fail("%d bands and %d band edges do not fit together", x.Bands, edges)
@@ -244,14 +299,14 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 			d.Fail("the band edges do not descend")
 		}
 	}
-	if train*trainBytes(x.Bands)+segments*segmentBytes+(valid+test)*x.evalBytes() > d.Rest() {
+	if train*x.trainBytes()+segments*segmentBytes+(valid+test)*x.evalBytes() > d.Rest() {
 		d.Fail("%d training, %d validation and %d test batches and %d segments do not fit in the %d bytes left", train, valid, test, segments, d.Rest())
 	}
 	if d.Err() != nil {
 		return nil, d.Err()
 	}
-	x.Train, x.Segments = NewTrain(train, x.Bands), make([]Segment, segments)
-	x.Valid, x.Test = make([]Eval, valid), make([]Eval, test)
+	x.Clear(train, valid, test)
+	x.Segments = make([]Segment, segments)
 	for i := range x.Train {
 		decodeTrain(d, &x.Train[i])
 	}
@@ -279,7 +334,7 @@ func decodeTrain(d *binio.Decoder, t *Train) {
 		}
 	}
 	t.ChunkOffset, t.ChunkBytes = int64(d.U64()), int64(d.U64())
-	t.GraphOffset, t.GraphBytes, t.GraphCRC = int64(d.U64()), int(d.U32()), d.U32()
+	t.GraphOffset = decodeSections(d, t.Graph)
 	if t.ChunkOffset < 0 || t.ChunkOffset%binio.Page != 0 || t.ChunkBytes < 0 || t.GraphOffset < 0 || t.Hot() < 0 {
 		d.Fail("the counts and offsets of a training batch are inconsistent")
 	}
@@ -337,8 +392,17 @@ func decodeEval(d *binio.Decoder, e *Eval, chunks bool) {
 	if chunks {
 		e.Cold, e.ChunkOffset = int(d.U32()), int64(d.U64())
 	}
-	e.GraphOffset, e.GraphBytes, e.GraphCRC = int64(d.U64()), int(d.U32()), d.U32()
+	e.GraphOffset = decodeSections(d, e.Graph)
 	if e.GraphOffset < 0 || e.ChunkOffset < 0 || e.Rows > e.Inputs || e.Cold > e.Inputs {
 		d.Fail("the counts and offsets of an evaluation batch are inconsistent")
 	}
+}
+
+// decodeSections reads the sections of a graph, and returns its offset.
+func decodeSections(d *binio.Decoder, sections []Section) int64 {
+	off := int64(d.U64())
+	for i := range sections {
+		sections[i] = Section{d.U32(), d.U32()}
+	}
+	return off
 }

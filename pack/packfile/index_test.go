@@ -21,13 +21,21 @@ func sample() *Index {
 		Edges: []int64{50, 10},
 		Bands: 2,
 		Train: []Train{
-			{Inputs: 9, Seeds: 2, Edges: 9, Bands: []int{3, 1}, SSD: []int{1, 1}, ChunkBytes: 4 * sampleRow, GraphBytes: 77, GraphCRC: 1, Sums: []uint32{11, 12, 13}},
-			{Inputs: 2, Seeds: 1, Edges: 1, Bands: []int{0, 0}, SSD: []int{0, 0}, ChunkOffset: 401408, GraphOffset: 4096, GraphBytes: 33, GraphCRC: 2},
+			{Inputs: 9, Seeds: 2, Edges: 9, Bands: []int{3, 1}, SSD: []int{1, 1}, ChunkBytes: 4 * sampleRow, Graph: []Section{{9, 1}, {60, 2}, {5, 3}, {0, 0}, {3, 4}}, Sums: []uint32{11, 12, 13}},
+			{Inputs: 2, Seeds: 1, Edges: 1, Bands: []int{0, 0}, SSD: []int{0, 0}, ChunkOffset: 401408, GraphOffset: 4096, Graph: []Section{{1, 7}, {30, 8}, {2, 9}, {0, 0}, {0, 0}}},
 		},
 		Segments: []Segment{{Offset: 4096, Rows: 2}},
-		Valid:    []Eval{{Inputs: 5, Seeds: 1, Edges: 4, Rows: 3, GraphBytes: 50, GraphCRC: 3}},
+		Valid:    []Eval{{Inputs: 5, Seeds: 1, Edges: 4, Rows: 3, Graph: []Section{{5, 10}, {45, 11}}}},
 		Test:     []Eval{},
 	}
+}
+
+// older is the sample as a pack of version 2 has it.
+func older() *Index {
+	x := sample()
+	x.Bytewise = true
+	x.Train[0].Graph, x.Train[1].Graph, x.Valid[0].Graph = []Section{{77, 1}}, []Section{{33, 2}}, []Section{{50, 3}}
+	return x
 }
 
 const sampleRow = 100_000
@@ -48,8 +56,8 @@ func chunked() *Index {
 	x := sample()
 	x.EvalChunks = true
 	x.Valid[0].Cold = 4
-	x.Valid = append(x.Valid, Eval{Inputs: 3, Seeds: 1, Edges: 2, Rows: 1, Cold: 3, ChunkOffset: 401408, GraphOffset: 4096, GraphBytes: 40, GraphCRC: 5})
-	x.Test = []Eval{{Inputs: 2, Seeds: 1, Edges: 1, Rows: 1, GraphOffset: 8192, GraphBytes: 40, GraphCRC: 6}}
+	x.Valid = append(x.Valid, Eval{Inputs: 3, Seeds: 1, Edges: 2, Rows: 1, Cold: 3, ChunkOffset: 401408, GraphOffset: 4096, Graph: []Section{{5, 12}, {35, 13}}})
+	x.Test = []Eval{{Inputs: 2, Seeds: 1, Edges: 1, Rows: 1, GraphOffset: 8192, Graph: []Section{{5, 14}, {35, 15}}}}
 	return x
 }
 
@@ -77,13 +85,19 @@ func TestIndexRoundTrip(t *testing.T) {
 	if d := cmp.Diff(chunked(), got, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
-	if n := len(encode(t, chunked())) - len(encode(t, sample())); n != 3*12+2*32 { // of three batches, two of them more
+	if n := len(encode(t, chunked())) - len(encode(t, sample())); n != 3*12+2*40 { // of three batches, two of them more
 		t.Errorf("chunks of evaluation take %d bytes more", n)
 	}
-	for _, x := range []*Index{frames, chunked(), sample()} {
+	for _, x := range []*Index{frames, chunked(), older(), sample()} {
 		if size, _ := x.size(); size != int64(len(encode(t, x))) {
 			t.Errorf("%d bytes are expected, %d made", size, len(encode(t, x)))
 		}
+	}
+	if got, err = DecodeIndex(encode(t, older()), sampleForm); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(older(), got, cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
 	}
 	want := sample()
 	if got, err = DecodeIndex(encode(t, want), sampleForm); err != nil {
@@ -101,7 +115,7 @@ func TestIndexRoundTrip(t *testing.T) {
 }
 
 func TestIndexDamage(t *testing.T) {
-	for _, x := range []*Index{sample(), chunked()} {
+	for _, x := range []*Index{sample(), chunked(), older()} {
 		whole := encode(t, x)
 		for i := range whole {
 			bad := bytes.Clone(whole)
@@ -129,13 +143,11 @@ func TestIndexDamage(t *testing.T) {
 // TestIndexHasNoRoom encodes numbers that are beyond their 32 bits: none is cut.
 func TestIndexHasNoRoom(t *testing.T) {
 	for what, change := range map[string]func(x *Index){
-		"bytes of its graph of training batch 0":   func(x *Index) { x.Train[0].GraphBytes = 1 << 32 },
-		"edges of training batch 1":                func(x *Index) { x.Train[1].Edges = 1<<32 + 5 },
-		"cold rows of training batch 0":            func(x *Index) { x.Train[0].Bands[1] = 1 << 32 },
-		"rows of segment 0":                        func(x *Index) { x.Segments[0].Rows = 1 << 32 },
-		"bytes of its graph of evaluation batch 0": func(x *Index) { x.Valid[0].GraphBytes = 1 << 40 },
-		"rows of evaluation batch 0":               func(x *Index) { x.Valid[0].Edges = -1 },
-		"rows of its chunk of evaluation batch 1":  func(x *Index) { *x = *chunked(); x.Valid[1].Cold = 1 << 32 },
+		"edges of training batch 1":               func(x *Index) { x.Train[1].Edges = 1<<32 + 5 },
+		"cold rows of training batch 0":           func(x *Index) { x.Train[0].Bands[1] = 1 << 32 },
+		"rows of segment 0":                       func(x *Index) { x.Segments[0].Rows = 1 << 32 },
+		"rows of evaluation batch 0":              func(x *Index) { x.Valid[0].Edges = -1 },
+		"rows of its chunk of evaluation batch 1": func(x *Index) { *x = *chunked(); x.Valid[1].Cold = 1 << 32 },
 	} {
 		x := sample()
 		change(x)
@@ -145,9 +157,9 @@ func TestIndexHasNoRoom(t *testing.T) {
 		}
 	}
 	x := sample()
-	x.Train[0].GraphBytes, x.Train[0].Edges = 1<<32-1, 1<<32-1
+	x.Train[0].Graph[0].Bytes, x.Train[0].Edges = 1<<32-1, 1<<32-1
 	got, err := DecodeIndex(encode(t, x), sampleForm)
-	if err != nil || got.Train[0].GraphBytes != 1<<32-1 || got.Train[0].Edges != 1<<32-1 {
+	if err != nil || got.Train[0].Graph[0].Bytes != 1<<32-1 || got.Train[0].Edges != 1<<32-1 {
 		t.Errorf("the most that there is room for: %v", err)
 	}
 }

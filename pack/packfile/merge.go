@@ -124,7 +124,7 @@ func (s *shardFiles) checker(name string, f stage.File) (binio.Checker, error) {
 	case tables[f.Name] != "":
 		return s.byTable(name, tables[f.Name])
 	case f.Name == EvalGraphFile:
-		ranges = evalGraphs(x)
+		ranges = x.EvalGraphs()
 	case !ok:
 		return binio.CheckHash(name, f.Checksum), nil
 	case f.Name == SSDFile(group):
@@ -134,7 +134,7 @@ func (s *shardFiles) checker(name string, f stage.File) (binio.Checker, error) {
 		if batches := x.Train[lo:hi]; f.Name == ColdFile(group) {
 			ranges = chunks(batches, s.whole.form(), x.Bands)
 		} else {
-			ranges = graphs(batches)
+			ranges = TrainGraphs(batches)
 		}
 	}
 	return binio.CheckRanges(name, ranges), nil
@@ -166,29 +166,6 @@ func chunks(batches []Train, form Form, bands int) iter.Seq[binio.Range] {
 			})
 			if !more {
 				return
-			}
-		}
-	}
-}
-
-// graphs returns the batches' graphs, as they lie in their file.
-func graphs(batches []Train) iter.Seq[binio.Range] {
-	return func(yield func(binio.Range) bool) {
-		for i := range batches {
-			if t := &batches[i]; !yield(binio.Range{Offset: t.GraphOffset, Len: int64(t.GraphBytes), CRC: t.GraphCRC}) {
-				return
-			}
-		}
-	}
-}
-
-func evalGraphs(x *Index) iter.Seq[binio.Range] {
-	return func(yield func(binio.Range) bool) {
-		for _, list := range [][]Eval{x.Valid, x.Test} {
-			for i := range list {
-				if e := &list[i]; !yield(binio.Range{Offset: e.GraphOffset, Len: int64(e.GraphBytes), CRC: e.GraphCRC}) {
-					return
-				}
 			}
 		}
 	}

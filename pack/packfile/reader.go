@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"diskgnn/graph"
-	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
@@ -65,8 +64,11 @@ func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, 
 	if err != nil {
 		return nil, err
 	}
-	if r.index, err = r.version.decodeIndex(b, r.Form()); err != nil {
+	if r.index, err = DecodeIndex(b, r.Form()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
+	}
+	if r.index.Bytewise != r.version.bytewise || r.index.EvalChunks != r.params.EvalChunks {
+		return nil, r.damaged("the index is not of format %s, or its chunks are not those of the parameters", m.Format)
 	}
 	return r, r.checkIndex()
 }
@@ -173,50 +175,6 @@ func (r *Reader) Group(i int) int { return i / GroupBatches(r.facts.Segment) }
 // SegmentOf returns the number of the segment of training batch i.
 func (r *Reader) SegmentOf(i int) int { return i / r.facts.Segment }
 
-// DecodeTrainGraph checks and decodes the graph and the plan of training batch i from raw, the GraphBytes
-// bytes at GraphOffset. It reuses the memory of b and p. Damage is an error of kind fault.ErrCorrupt.
-func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) error {
-	t := &r.index.Train[i]
-	name := r.Path(GraphFile(r.Group(i)))
-	ssd, hits, admit := t.planLengths(r.params.Policy)
-	whole := len(raw) - 4*(ssd+hits+admit)
-	if whole < 0 {
-		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d is too short for its plan", name, i)
-	}
-	if binio.CRC(raw) != t.GraphCRC {
-		return binio.BadRange(name, t.GraphOffset, int64(len(raw)))
-	}
-	if err := batchcodec.Decode(raw[:whole], b); err != nil {
-		return fmt.Errorf("%s: graph at byte %d: %w", name, t.GraphOffset, err)
-	}
-	if err := r.checkBatch(b, t.Inputs, t.Seeds, t.Edges, &r.facts.TrainSizes); err != nil {
-		return fmt.Errorf("%s: the graph of batch %d: %w", name, i, err)
-	}
-	p.decode(raw[whole:], ssd, hits, admit)
-	// Rows are fetched by rank, place and entry. These must agree with the row's position in the matrix, or
-	// a wrong row would be read.
-	if ssd > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
-		return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has rows of its segment out of order or beyond its end", name, i)
-	}
-	if r.params.Policy == PolicyMin {
-		if !ascendsBelow(p.Hits, r.facts.HotRows) || !allBelow(p.Admit, r.facts.HotRows) {
-			return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has cache entries out of order or beyond the last", name, i)
-		}
-		return inRange(name, t.GraphOffset, b.Input, 0, r.facts.Nodes)
-	}
-	row := 0
-	for _, bands := range [][]int{t.Bands, t.SSD} {
-		for band, n := range bands {
-			lo, hi := r.BandRanks(band)
-			if err := inRange(name, t.GraphOffset, b.Input[row:row+n], lo, hi); err != nil {
-				return err
-			}
-			row += n
-		}
-	}
-	return inRange(name, t.GraphOffset, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
-}
-
 // checkBatch compares a valid batch with the index and the facts.
 func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *graph.Sizes) error {
 	if len(b.Input) != inputs || len(b.Labels) != seeds || b.NumEdges() != edges || len(b.Blocks) != len(most.Src) {
@@ -256,40 +214,4 @@ func (r *Reader) BandRanks(band int) (lo, hi int64) {
 		return r.index.Edges[0], r.facts.Nodes
 	}
 	return r.index.Edges[band], r.index.Edges[band-1]
-}
-
-// DecodeEvalGraph checks and decodes the graph of an evaluation batch from raw, the GraphBytes bytes at
-// GraphOffset. It reuses the memory of b. Damage is an error of kind fault.ErrCorrupt.
-func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
-	name := r.Path(EvalGraphFile)
-	if binio.CRC(raw) != e.GraphCRC {
-		return binio.BadRange(name, e.GraphOffset, int64(len(raw)))
-	}
-	if err := batchcodec.Decode(raw, b); err != nil {
-		return fmt.Errorf("%s: graph at byte %d: %w", name, e.GraphOffset, err)
-	}
-	if err := r.checkBatch(b, e.Inputs, e.Seeds, e.Edges, &r.facts.EvalSizes); err != nil {
-		return fmt.Errorf("%s: the graph at byte %d: %w", name, e.GraphOffset, err)
-	}
-	if err := inRange(name, e.GraphOffset, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
-		return err
-	}
-	if r.params.Policy == PolicyMin && e.Rows < e.Inputs {
-		return fault.New(fault.ErrCorrupt, "%s: an evaluation batch reads the cache of a pack of policy min", name)
-	}
-	// Nodes with rows in eval.bin ascend. The others descend by rank, so that the rows of caches come last.
-	if !ascendsBelow(b.Input[:e.Rows], r.facts.HotRows+r.facts.EvalRows) || !descends(b.Input[e.Rows:]) {
-		return fault.New(fault.ErrCorrupt, "%s: the input nodes of an evaluation batch are out of order", name)
-	}
-	// Of the others, those in the batch's chunk come before those that are always hot.
-	hot, least := b.Input[e.Rows:], r.facts.HotRows
-	if e.Cold > 0 {
-		cold := e.Cold - e.Rows
-		least = r.index.Edges[len(r.index.Edges)-1]
-		if err := inRange(name, e.GraphOffset, hot[:cold], least, r.facts.HotRows); err != nil {
-			return err
-		}
-		hot = hot[cold:]
-	}
-	return inRange(name, e.GraphOffset, hot, 0, least)
 }

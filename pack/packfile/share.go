@@ -93,7 +93,7 @@ func (x *Share) Ranges(f stage.File) (iter.Seq[binio.Range], error) {
 			return sums.Ranges(), err
 		}
 		if f.Name == EvalGraphFile {
-			return evalGraphs(x.r.index), nil
+			return x.r.index.EvalGraphs(), nil
 		}
 		return func(yield func(binio.Range) bool) { yield(binio.Range{Len: f.Size}) }, nil
 	}
@@ -108,7 +108,7 @@ func (x *Share) Ranges(f stage.File) (iter.Seq[binio.Range], error) {
 	case ColdFile(g):
 		return chunks(has, x.r.Form(), x.r.index.Bands), nil
 	case GraphFile(g):
-		return graphs(has), nil
+		return TrainGraphs(has), nil
 	}
 	sums, err := x.r.Sums(x.fs, SSDSums(g))
 	return x.pages[g].of(sums.Ranges()), err
@@ -154,7 +154,7 @@ func (x *Share) markGroup(ctx context.Context, g int) (err error) {
 	pages := make(pageSet, (file.Size/binio.Page+64)/64)
 	var raw []byte
 	var b graph.Batch
-	plan := r.NewPlan()
+	plan, plans := r.NewPlan(), Needs{Through: r.index.Bands - 1}
 	lo, hi := r.facts.GroupSpan(g)
 	for i := lo; i < hi; i++ {
 		if err := ctx.Err(); err != nil {
@@ -163,12 +163,12 @@ func (x *Share) markGroup(ctx context.Context, g int) (err error) {
 		if !x.s.Has(&r.facts, i) {
 			continue
 		}
-		t := &r.index.Train[i]
-		raw = binio.Grow(raw, t.GraphBytes)
-		if n, err := f.ReadAt(raw, t.GraphOffset); n < len(raw) {
+		off, n := r.TrainGraph(i, plans)
+		raw = binio.Grow(raw, n)
+		if n, err := f.ReadAt(raw, off); n < len(raw) {
 			return fmt.Errorf("read %s: %w", f.Name(), err)
 		}
-		if err := r.DecodeTrainGraph(i, raw, &b, &plan); err != nil {
+		if err := r.DecodeTrainGraph(i, plans, raw, &b, &plan); err != nil {
 			return err
 		}
 		pages.read(plan.SSD, r.index.Segments[r.SegmentOf(i)].Offset, int64(r.facts.RowBytes), file.Size)

@@ -127,11 +127,11 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 		if err != nil {
 			return err
 		}
-		raw, err := graphs.next(ctx, t.GraphOffset, t.GraphBytes)
+		raw, err := graphs.next(ctx, t.GraphOffset, t.GraphBytes())
 		if err != nil {
 			return err
 		}
-		if err := r.DecodeTrainGraph(i, raw, &b, &plan); err != nil {
+		if err := r.DecodeTrainGraph(i, Everything, raw, &b, &plan); err != nil {
 			return err
 		}
 		if err := counts.add(&b, r.facts.Fanout); err != nil {
@@ -191,11 +191,11 @@ func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 	defer graphs.close()
 	for _, evals := range [][]Eval{r.index.Valid, r.index.Test} {
 		for i := range evals {
-			raw, err := graphs.next(ctx, evals[i].GraphOffset, evals[i].GraphBytes)
+			raw, err := graphs.next(ctx, evals[i].GraphOffset, evals[i].GraphBytes())
 			if err != nil {
 				return err
 			}
-			if err := r.DecodeEvalGraph(&evals[i], raw, &b); err != nil {
+			if err := r.DecodeEvalGraph(&evals[i], true, raw, &b); err != nil {
 				return err
 			}
 			if err := counts.add(&b, r.facts.EvalFanout); err != nil {

@@ -27,9 +27,10 @@ func (r *Reader) Hotness() ([]uint32, error) {
 }
 
 // Ranks sets rank[v] to the place of node v by descending hotness, ties by ascending id. touched is
-// the number of nodes with a hotness above 0; they have the first ranks. It holds 8 bytes for each
+// the number of nodes with a hotness above 0; they have the first ranks. classes has the first rank of each hotness
+// that nodes have, ascending. It holds 12 bytes for each
 // value from 0 to the largest hotness. hotness and rank have an element for each node.
-func Ranks(hotness, rank []uint32) (touched int64) {
+func Ranks(hotness, rank []uint32) (touched int64, classes []uint32) {
 	most := uint32(0)
 	if len(hotness) > 0 {
 		most = slices.Max(hotness)
@@ -40,14 +41,18 @@ func Ranks(hotness, rank []uint32) (touched int64) {
 	}
 	touched = int64(len(hotness)) - int64(next[0])
 	sum := uint64(0)
+	classes = make([]uint32, 0, len(next))
 	for n := len(next) - 1; n >= 0; n-- {
+		if next[n] > 0 {
+			classes = append(classes, uint32(sum))
+		}
 		next[n], sum = sum, sum+next[n]
 	}
 	for v, n := range hotness {
 		rank[v] = uint32(next[n])
 		next[n]++
 	}
-	return touched
+	return touched, classes
 }
 
 // hotness is hotness.bin with its checksums.

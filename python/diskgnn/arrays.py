@@ -114,6 +114,40 @@ class _Reader:
         wide[:, :width] = self.take("u1", n * width).reshape(n, width)
         return wide.view("<u4").reshape(n)
 
+    def bits(self, n: int, width: int) -> _Array:
+        """n numbers of a width in bits, one after another."""
+        return _unpacked(self.take("u1", -(-n * width // 8)), np.arange(n) * width, width)
+
+    def list(self, n: int) -> _Array:
+        """n numbers in blocks of 128, each with a width of its own, of which the values follow in one of four ways."""
+        if n == 0:
+            return np.zeros(0, "<u4")
+        form, base = self.one("u1"), np.uint32(self.one("<u4"))
+        begin = self.take("<u4", int(base)) if form == 3 else np.zeros(0, "<u4")
+        of = self.bits(n, (len(begin) - 1).bit_length()) if form == 3 else np.zeros(0, "<u4")
+        widths = self.take("u1", -(-n // 128)).astype("i8")
+        sizes = 16 * widths
+        sizes[-1] = -(-(n - 128 * (len(widths) - 1)) * widths[-1] // 8)
+        i, starts = np.arange(n), 8 * (np.cumsum(sizes) - sizes)
+        v = _unpacked(self.take("u1", int(sizes.sum())), starts[i // 128] + i % 128 * widths[i // 128], widths[i // 128])
+        if form == 0:
+            return v + base
+        if form == 1:
+            return base + np.cumsum(v, dtype="<u4")
+        if form == 2:
+            return base - np.cumsum(v, dtype="<u4")
+        for k, first in enumerate(begin):
+            v[of == k] = first + np.cumsum(v[of == k], dtype="<u4")
+        return v
+
+
+def _unpacked(data: _Array, at: _Array, width: Any) -> _Array:
+    """The numbers that begin at the given bits of data, with their widths in bits."""
+    padded, first = np.concatenate((data, np.zeros(5, "u1"))).astype("u8"), at >> 3
+    v: _Array = sum((padded[first + k] << np.uint64(8 * k) for k in range(5)), np.zeros(len(at), "u8"))
+    wide = np.asarray(width, "u8")
+    return (v >> (at & 7).astype("u8") & ((np.uint64(1) << wide) - np.uint64(1))).astype("<u4")
+
 
 class StoredBatch:
     """input: node ids, of a pack ranks. degree: theirs in the whole graph. blocks: input side first. labels: of the
@@ -127,15 +161,33 @@ class StoredBatch:
         width, row = r.one("u1"), int.from_bytes(r.take("u1", 3).tobytes(), "little")
         heads = [(r.one("<u4"), r.one("<u4"), r.one("<u4"), *r.take("u1", 4).tolist()) for _ in range(layers)]
         self.input, self.degree = r.take("<u4", n), r.narrow(n, width)
+        self._read(r, r.narrow, heads, seeds, row, n_classes)
+        self.rest = data[r.at:]
+
+    @classmethod
+    def _packed(cls, data: bytes, inputs: int, cold: List[int], ssd: List[int], n_classes: Optional[int]) -> Tuple["StoredBatch", _Array]:
+        """A training batch of a pack since version 6, and the places of its rows of the SSD level. cold and ssd are the rows of
+        each band."""
+        b, r = cls.__new__(cls), _Reader(data)
+        b.degree = r.list(inputs)
+        layers, _, seeds, row = (r.one("<u4") for _ in range(4))
+        heads = [(r.one("<u4"), r.one("<u4"), r.one("<u4"), *r.take("u1", 4).tolist()) for _ in range(layers)]
+        b._read(r, r.bits, heads, seeds, row, n_classes)
+        places, hot = r.list(sum(ssd)), r.list(inputs - sum(cold) - sum(ssd))
+        bands = [(r.list(c), r.list(s)) for c, s in zip(cold[::-1], ssd[::-1])][::-1]
+        b.input = np.concatenate([c for c, _ in bands] + [s for _, s in bands] + [hot])
+        return b, places
+
+    def _read(self, r: _Reader, numbers: Any, heads: List[Any], seeds: int, row: int, n_classes: Optional[int]) -> None:
+        """Reads blocks, of which numbers(n, width) reads arrays, and classes."""
         self.blocks: List[Block] = []
         for sources, destinations, edges, counts, positions, places, _ in heads:
-            to = np.repeat(np.arange(destinations), r.narrow(destinations, counts))
-            edge_index = np.stack((r.narrow(edges, positions).astype("i8"), to))
-            dst = r.narrow(destinations, places).astype("i8") if places else np.arange(destinations)
+            to = np.repeat(np.arange(destinations), numbers(destinations, counts))
+            edge_index = np.stack((numbers(edges, positions).astype("i8"), to))
+            dst = numbers(destinations, places).astype("i8") if places else np.arange(destinations)
             self.blocks.append(Block(edge_index, dst, (sources, destinations)))
         self.labels = r.take("<i4", seeds)
         self.targets = classes(r.take("u1", seeds * row).reshape(seeds, row), n_classes) if row else None
-        self.rest = data[r.at:]
 
     def tensors(self) -> Dict[str, Any]:
         """The same for PyTorch Geometric: conv((x, x[block["dst"]]), block["edge_index"]), block after block."""
@@ -178,19 +230,22 @@ class Pack(_Directory):
     """The training batches with their features."""
 
     def __init__(self, path: str, n_classes: Optional[int] = None) -> None:
-        super().__init__(path, "diskgnn.pack", (2, 3, 4, 5))
+        super().__init__(path, "diskgnn.pack", (2, 3, 4, 5, 6, 7))
         if self.params["codec"] != "none":
             raise ValueError(f"{path}: its chunks are compressed ({self.params['codec']}): pack with --compress-chunks none")
         if self.params["policy"] != "static":
             raise ValueError(f"{path}: its policy is {self.params['policy']}: pack with --policy static")
         f, self.n_classes = self.facts, n_classes or self.facts["classes"]
         r = _Reader(self._file("index.bin", "u1").tobytes())
-        if r.take("S8", 1)[0] not in (b"DGNNPIX2", b"DGNNPIX3"):
+        magic = r.take("S8", 1)[0]
+        if magic not in (b"DGNNPIX2", b"DGNNPIX3", b"DGNNPIX4", b"DGNNPIX5"):
             raise ValueError(f"{path}/index.bin is no index of a pack")
+        self._bytewise = magic in (b"DGNNPIX2", b"DGNNPIX3")
         train, _, _, segments, bands, edges = r.take("<u4", 6).tolist()
         r.take("<u8", edges)
         self.records = r.take([("input", "<u4"), ("seeds", "<u4"), ("edges", "<u4"), ("cold", "<u4", bands), ("ssd", "<u4", bands), ("chunk", "<u8"),
-                               ("chunk_bytes", "<u8"), ("graph", "<u8"), ("graph_bytes", "<u4"), ("crc", "<u4")], train)
+                               ("chunk_bytes", "<u8"), ("graph", "<u8"),
+                               ("sections", [("bytes", "<u4"), ("crc", "<u4")], 1 if self._bytewise else 3 + bands)], train)
         self.segments = r.take([("at", "<u8"), ("rows", "<u4")], segments)
         self.group = -(-64 // f["segment"]) * f["segment"]  # batches in a file
         self.hot = self._rows("hot.bin", 0, f["hot_rows"])
@@ -214,13 +269,18 @@ class Pack(_Directory):
     def __getitem__(self, i: int) -> StoredBatch:
         i = range(len(self))[i]
         r, group = self.records[i], i // self.group
-        at, n = int(r["graph"]), int(r["graph_bytes"])
-        b = StoredBatch(self._file(f"graph-{group:05}.bin", "u1")[at:at + n].tobytes(), self.n_classes)
+        at, n = int(r["graph"]), int(r["sections"]["bytes"].sum())
+        data = self._file(f"graph-{group:05}.bin", "u1")[at:at + n].tobytes()
         cold, ssd = int(r["cold"].sum()), int(r["ssd"].sum())
+        if self._bytewise:
+            b = StoredBatch(data, self.n_classes)
+            places = np.frombuffer(b.rest, "<u4", ssd)
+        else:
+            b, places = StoredBatch._packed(data, int(r["input"]), r["cold"].tolist(), r["ssd"].tolist(), self.n_classes)
         parts = [self._rows(f"cold-{group:05}.bin", int(r["chunk"]), cold)] if cold else []
         if ssd:
             s = self.segments[i // self.facts["segment"]]
-            parts.append(self._rows(f"ssd-{group:05}.bin", int(s["at"]), int(s["rows"]))[np.frombuffer(b.rest, "<u4", ssd)])
+            parts.append(self._rows(f"ssd-{group:05}.bin", int(s["at"]), int(s["rows"]))[places])
         parts.append(self.hot[b.input[cold + ssd:]])
         b.x = self._floats(np.concatenate(parts))
         return b

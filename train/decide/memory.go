@@ -9,6 +9,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/train/model"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
@@ -148,8 +149,17 @@ func (p *Memory) plan(o *Options, facts *Facts, least bool, memory int64, hold f
 	}
 	works := int64(p.Slots*p.Replicas)*needs.Work + int64(p.EvalSlots)*needs.EvalWork
 	return facts.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Accesses: accesses, Memory: memory - p.Fixed - p.Exact - works, Least: least,
-		Slots: p.Slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
+		Unused: o.unused(needs), Slots: p.Slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
 		GPUMemory: p.gpuLeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(o.Epochs*facts.Store.BatchesPerEpoch) * p.Replicas})
+}
+
+// unused returns the parts of batches that the model does not use. Another process may use all.
+func (o *Options) unused(needs *Needs) featurestore.Unused {
+	if needs.Shared {
+		return featurestore.Unused{}
+	}
+	m := o.Network()
+	return featurestore.Unused{Ranks: m.InputProjection == 0, Degrees: m.Weighing() != model.ByGraph}
 }
 
 // refuse returns the error of a minimum that does not fit in memory.

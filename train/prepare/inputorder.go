@@ -31,11 +31,14 @@ func (o *inputOrder) renumber(b *graph.Batch, order []uint32) *graph.Batch {
 	s, k := &o.batch, &b.Blocks[0]
 	own := s.Blocks[0]
 	copy(s.Blocks, b.Blocks)
-	s.Input, s.Degree = s.Input[:n], s.Degree[:n]
+	s.Input, s.Degree = s.Input[:n], s.Degree[:len(b.Degree)]
 	to := binio.View[uint32](binio.Bytes(o.spare))[:n] // the new number of a node, by its old number
 	for i, key := range o.keys {
 		at := uint32(key)
-		order[i], s.Input[i], s.Degree[i] = at, uint32(key>>32), b.Degree[at]
+		order[i], s.Input[i] = at, uint32(key>>32)
+		if len(s.Degree) > 0 {
+			s.Degree[i] = b.Degree[at]
+		}
 		to[at] = uint32(i)
 	}
 	first := &s.Blocks[0]

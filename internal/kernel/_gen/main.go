@@ -58,6 +58,7 @@ func main() {
 		quantize(s)
 	}
 	join()
+	unpack()
 	fence()
 	Generate()
 }

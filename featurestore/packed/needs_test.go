@@ -1,0 +1,146 @@
+package packed_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+// TestNeeds decodes of every graph each run of sections that somebody may need: what is read is as in the whole
+// graph, and what is not is unread.
+func TestNeeds(t *testing.T) {
+	for name, w := range map[string]*world{"static": small(t, "same"), "sharing": sharing(t), "min": buildMin(t, "int8", "s2")} {
+		t.Run(name, func(t *testing.T) {
+			for i := range w.reader.Facts().Train {
+				w.trainNeeds(t, i)
+			}
+			raw, err := os.ReadFile(w.reader.Path(packfile.EvalGraphFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := w.reader.Index()
+			for i := range len(x.Valid) + len(x.Test) {
+				w.evalNeeds(t, x.EvalBatch(i), raw)
+			}
+		})
+	}
+}
+
+func (w *world) trainNeeds(t *testing.T, i int) {
+	r := w.reader
+	tr := &r.Index().Train[i]
+	file, err := os.ReadFile(r.Path(packfile.GraphFile(r.Group(i))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(n packfile.Needs) (b graph.Batch, p packfile.Plan, size int) {
+		t.Helper()
+		off, size := r.TrainGraph(i, n)
+		raw := file[off:][:size]
+		if err := r.DecodeTrainGraph(i, n, raw, &b, &p); err != nil {
+			t.Fatalf("%+v: %v", n, err)
+		}
+		raw = slices.Clone(raw)
+		raw[len(raw)/2] ^= 4
+		if err := r.DecodeTrainGraph(i, n, raw, new(graph.Batch), new(packfile.Plan)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%+v, a wrong byte: %v", n, err)
+		}
+		if err := r.DecodeTrainGraph(i, n, raw[1:], new(graph.Batch), new(packfile.Plan)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%+v, a byte less: %v", n, err)
+		}
+		return b, p, size
+	}
+	whole, plan, all := decode(packfile.Everything)
+	if all != tr.GraphBytes() {
+		t.Errorf("everything is %d bytes of %d", all, tr.GraphBytes())
+	}
+	bands := len(tr.Bands)
+	for through := range bands {
+		for _, n := range []packfile.Needs{{Through: through}, {Through: through, Degrees: true}, {Through: through, Ranks: true}} {
+			got, gotPlan, size := decode(n)
+			bytes, hot := tr.Graph[1].Bytes, 3+bands-1-through
+			if n.Degrees {
+				bytes += tr.Graph[0].Bytes
+			}
+			switch {
+			case n.Ranks:
+				hot = len(tr.Graph)
+			case w.reader.Params().Policy == packfile.PolicyMin:
+				hot = 2
+			}
+			for _, s := range tr.Graph[2:hot] {
+				bytes += s.Bytes
+			}
+			if size != int(bytes) {
+				t.Errorf("%+v are %d bytes, want %d", n, size, bytes)
+			}
+			want := whole
+			if !n.Degrees {
+				want.Degree = nil
+			}
+			want.Input = slices.Clone(whole.Input)
+			if !n.Ranks {
+				w.unread(tr, want.Input, through)
+			}
+			if d := cmp.Diff(want, got, cmpopts.EquateEmpty()) + cmp.Diff(plan, gotPlan, cmpopts.EquateEmpty()); d != "" {
+				t.Fatalf("batch %d, %+v: %s", i, n, d)
+			}
+		}
+	}
+}
+
+// unread replaces the ranks that are not read where bands up to through are on disk: by policy min, all.
+func (w *world) unread(tr *packfile.Train, input []uint32, through int) {
+	rows, all := 0, w.reader.Params().Policy == packfile.PolicyMin
+	for _, list := range [][]int{tr.Bands, tr.SSD} {
+		for k, n := range list {
+			for range n {
+				if all || k <= through {
+					input[rows] = packfile.UnreadRank
+				}
+				rows++
+			}
+		}
+	}
+	for ; all && rows < len(input); rows++ {
+		input[rows] = packfile.UnreadRank
+	}
+}
+
+func (w *world) evalNeeds(t *testing.T, e *packfile.Eval, file []byte) {
+	var whole, got graph.Batch
+	for _, degrees := range []bool{true, false} {
+		off, n := e.EvalGraph(degrees)
+		to := &whole
+		if !degrees {
+			to = &got
+		}
+		if err := w.reader.DecodeEvalGraph(e, degrees, file[off:][:n], to); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.reader.DecodeEvalGraph(e, !degrees, file[off:][:n], new(graph.Batch)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("other bytes than are needed: %v", err)
+		}
+	}
+	whole.Degree = nil
+	if d := cmp.Diff(whole, got, cmpopts.EquateEmpty()); d != "" {
+		t.Error(fmt.Errorf("without degrees: %s", d))
+	}
+	off, n := e.EvalGraph(false)
+	input, err := e.DecodeInputs("a file", file[off:][:n], nil)
+	if err != nil || !slices.Equal(input, whole.Input) {
+		t.Errorf("input nodes alone: %d, %v; want %d", input, err, whole.Input)
+	}
+	if _, err := e.DecodeInputs("a file", file[off:][:n-1], nil); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("input nodes of a part: %v", err)
+	}
+}

@@ -1,0 +1,303 @@
+package batchcodec
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sort"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/kernel"
+)
+
+// A list is a number of 32-bit values, in blocks of 128: each block has as many bits a value as its largest
+// value needs. The container knows the number n of values; no values are no bytes.
+//
+//	u8      the values in the blocks:
+//	        0  values − base
+//	        1  values − the value before (the first: − base)
+//	        2  the value before − values (the first: base − values)
+//	        3  values − the value before of the same class (the first: − the beginning of the class)
+//	u32     base; of classes: their number K, from 1 to 256
+//	        of classes: u32[K] where each begins, ascending
+//	        of classes: n numbers of classes, in the bits of K−1
+//	u8[b]   bits of each block of values, from 0 to 32
+//	b ×     the block: its values one after another, from the low bit of the first byte on, zeros up to a byte
+//
+// Bits are those of kernel.AppendPacked. Values are added modulo 2³².
+//
+// Classes are for ranks. Nodes of equal hotness are a class: their ranks follow each other, in the order
+// of the nodes. So where rows are in the order of the nodes, the ranks of each class ascend, and a class with many of a batch's
+// nodes has small differences: log₂(nodes of the class ÷ those in the batch) bits and some more.
+const (
+	listPlain = iota
+	listUp
+	listDown
+	listClasses
+)
+
+const (
+	listBlock  = 128
+	listHead   = 1 + 4
+	maxClasses = 256
+)
+
+// MostList returns the most bytes of AppendList for n values of the given bits.
+func MostList(n, bits int) int64 {
+	if n == 0 {
+		return 0
+	}
+	return listHead + int64((n+listBlock-1)/listBlock) + int64(kernel.PackedBytes(n, bits))
+}
+
+// AppendList appends the shortest form of the values. classes has where each class of values begins, in
+// ascending order; nil: there are no classes.
+func AppendList(dst []byte, values, classes []uint32) []byte {
+	if len(values) == 0 {
+		return dst
+	}
+	least, most, up, down := survey(values)
+	switch {
+	case up:
+		return appendList(dst, listUp, values[0], values)
+	case down:
+		return appendList(dst, listDown, values[0], values)
+	}
+	if within := classesOf(classes, least, most); len(within) > 0 {
+		c := newClassed(within)
+		if c.bytes(values) < listHead+blockBytes(values, least) {
+			return c.append(dst, values)
+		}
+	}
+	return appendList(dst, listPlain, least, values)
+}
+
+// survey returns the least and the largest value, and whether all values ascend or descend, equal ones
+// included.
+func survey(values []uint32) (least, most uint32, up, down bool) {
+	least, most, up, down = values[0], values[0], true, true
+	before := values[0]
+	for _, v := range values {
+		least, most = min(least, v), max(most, v)
+		up, down = up && v >= before, down && v <= before
+		before = v
+	}
+	return least, most, up, down
+}
+
+// classesOf returns the classes of the values from least to most; nil if these are too many, or begin after
+// least.
+func classesOf(classes []uint32, least, most uint32) []uint32 {
+	lo := sort.Search(len(classes), func(i int) bool { return classes[i] > least }) - 1
+	hi := sort.Search(len(classes), func(i int) bool { return classes[i] > most })
+	if lo < 0 || hi-lo > maxClasses {
+		return nil
+	}
+	return classes[lo:hi]
+}
+
+// blockBytes returns the bytes of the blocks of values − base.
+func blockBytes(values []uint32, base uint32) int {
+	n := 0
+	for len(values) > 0 {
+		block := values[:min(listBlock, len(values))]
+		most := uint32(0)
+		for _, v := range block {
+			most |= v - base
+		}
+		n += 1 + kernel.PackedBytes(len(block), bits.Len32(most))
+		values = values[len(block):]
+	}
+	return n
+}
+
+// appendList appends a list without classes.
+func appendList(dst []byte, form byte, base uint32, values []uint32) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, form), base)
+	return appendBlocks(dst, values, func(block, values []uint32) {
+		for i, v := range values {
+			switch form {
+			case listPlain:
+				block[i] = v - base
+			case listUp:
+				block[i], base = v-base, v
+			case listDown:
+				block[i], base = base-v, v
+			}
+		}
+	})
+}
+
+// appendBlocks appends the bits of all blocks, and then the blocks. f, which is called for the blocks in
+// order, computes a block from as many values.
+func appendBlocks(dst []byte, values []uint32, f func(block, values []uint32)) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, (len(values)+listBlock-1)/listBlock)...)
+	var room [listBlock]uint32
+	for ; len(values) > 0; at++ {
+		block := room[:min(listBlock, len(values))]
+		f(block, values[:len(block)])
+		most := uint32(0)
+		for _, v := range block {
+			most |= v
+		}
+		width := bits.Len32(most)
+		dst[at] = byte(width)
+		dst = kernel.AppendPacked(dst, block, width)
+		values = values[len(block):]
+	}
+	return dst
+}
+
+// classed has the classes of a list, and the last value of each.
+type classed struct {
+	begin []uint32
+	last  [maxClasses]uint32
+}
+
+func newClassed(begin []uint32) *classed { return &classed{begin: begin} }
+
+func (c *classed) reset() { copy(c.last[:], c.begin) }
+
+// of returns the class of a value.
+func (c *classed) of(v uint32) int {
+	lo, n := 0, len(c.begin)
+	for n > 1 { // begin[lo] ≤ v < begin[lo+n]
+		half := n / 2
+		if c.begin[lo+half] <= v {
+			lo += half
+			n -= half
+		} else {
+			n = half
+		}
+	}
+	return lo
+}
+
+// step returns the difference of a value to the one before of its class.
+func (c *classed) step(v uint32) uint32 {
+	k := c.of(v)
+	d := v - c.last[k]
+	c.last[k] = v
+	return d
+}
+
+func (c *classed) width() int { return bits.Len32(uint32(len(c.begin) - 1)) }
+
+// bytes returns the length of the list.
+func (c *classed) bytes(values []uint32) int {
+	c.reset()
+	n := listHead + 4*len(c.begin) + kernel.PackedBytes(len(values), c.width())
+	for len(values) > 0 {
+		block := values[:min(listBlock, len(values))]
+		most := uint32(0)
+		for _, v := range block {
+			most |= c.step(v)
+		}
+		n += 1 + kernel.PackedBytes(len(block), bits.Len32(most))
+		values = values[len(block):]
+	}
+	return n
+}
+
+func (c *classed) append(dst []byte, values []uint32) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, listClasses), uint32(len(c.begin)))
+	dst = append(dst, binio.Bytes(c.begin)...)
+	var of [8 * listBlock]uint32 // whole bytes, whatever the width
+	for rest := values; len(rest) > 0; {
+		n := min(len(of), len(rest))
+		for i, v := range rest[:n] {
+			of[i] = uint32(c.of(v))
+		}
+		dst = kernel.AppendPacked(dst, of[:n], c.width())
+		rest = rest[n:]
+	}
+	c.reset()
+	return appendBlocks(dst, values, func(block, values []uint32) {
+		for i, v := range values {
+			block[i] = c.step(v)
+		}
+	})
+}
+
+// List reads n values of a list into the memory of dst, or a new slice if dst is too small. Whatever the
+// bytes, it returns n values, or d has an error; it allocates at most 512 bytes for each byte of d.
+func List(d *binio.Decoder, dst []uint32, n int) []uint32 {
+	if n == 0 {
+		return dst[:0]
+	}
+	form, base := d.U8(), d.U32()
+	if form > listClasses {
+		d.Fail("a list has the form %d, but there are %d forms", form, listClasses+1)
+	}
+	var c classed
+	var of []byte
+	if form == listClasses {
+		if base < 1 || base > maxClasses {
+			d.Fail("a list has %d classes, not 1 to %d", base, maxClasses)
+			return dst[:0]
+		}
+		c.begin = c.last[:base]
+		copy(binio.Bytes(c.begin), d.Raw(4*int(base)))
+		of = d.Raw(kernel.PackedBytes(n, c.width()))
+	}
+	widths := d.Raw((n + listBlock - 1) / listBlock)
+	if d.Err() != nil {
+		return dst[:0]
+	}
+	dst = binio.Grow(dst, n)
+	for lo := 0; lo < n; lo += listBlock {
+		block := dst[lo:min(lo+listBlock, n)]
+		width := int(widths[lo/listBlock])
+		if width > kernel.MaxPacked {
+			d.Fail("a block of a list has values of %d bits", width)
+		}
+		packed := d.Raw(kernel.PackedBytes(len(block), width))
+		if d.Err() != nil {
+			return dst[:0]
+		}
+		kernel.Unpack(block, packed, width)
+		switch form {
+		case listPlain:
+			for i := range block {
+				block[i] += base
+			}
+		case listUp:
+			for i, v := range block {
+				base += v
+				block[i] = base
+			}
+		case listDown:
+			for i, v := range block {
+				base -= v
+				block[i] = base
+			}
+		case listClasses:
+			if !c.add(block, of[lo/8*c.width():]) {
+				d.Fail("a value of a list is of a class beyond the last of %d", len(c.begin))
+				return dst[:0]
+			}
+		}
+	}
+	return dst
+}
+
+// add makes values of the differences of a block, given the classes from its first value on. It reports whether all classes
+// are there.
+func (c *classed) add(block []uint32, of []byte) bool {
+	var room [listBlock]uint32
+	class := room[:len(block)]
+	kernel.Unpack(class, of, c.width())
+	if n := uint32(len(c.begin)); n&(n-1) != 0 {
+		for _, k := range class {
+			if k >= n {
+				return false
+			}
+		}
+	}
+	for i, d := range block {
+		k := &c.last[class[i]&(maxClasses-1)]
+		*k += d
+		block[i] = *k
+	}
+	return true
+}

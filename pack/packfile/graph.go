@@ -1,0 +1,457 @@
+package packfile
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// Section is the length and the checksum of one section of a graph.
+type Section struct{ Bytes, CRC uint32 }
+
+// Sections of a graph. The bands follow, the one with the hottest ranks first.
+const (
+	degreeSection = iota
+	blockSection
+	hotSection
+	bandSections // the first of them
+
+	evalSections = hotSection
+)
+
+// Needs are the parts of a batch's graph that a reader needs, beside its blocks, labels and plan.
+type Needs struct {
+	// Degrees are those of the input nodes.
+	Degrees bool
+	// Ranks are those of all input nodes. Without, the ranks of rows in memory are read.
+	Ranks bool
+	// Through is the last band with rows that are not in memory.
+	Through int
+}
+
+// Everything is needed to check a graph.
+var Everything = Needs{Degrees: true, Ranks: true}
+
+// UnreadRank stands for the rank of an input node that was not read.
+const UnreadRank = 1<<32 - 1
+
+// span returns the sections that are needed of a graph with n sections: a run of them.
+func (n Needs) span(sections, bands int, min bool) (lo, hi int) {
+	switch {
+	case sections == 1:
+		return 0, 1
+	case n.Ranks:
+		hi = sections
+	case min:
+		hi = hotSection // hits are rows of entries, which the plan has
+	default:
+		hi = bandSections + bands - 1 - n.Through
+	}
+	if n.Degrees {
+		return degreeSection, hi
+	}
+	return blockSection, hi
+}
+
+// TrainGraph returns the range, in its file, of the sections of a training batch's graph that are needed.
+func (r *Reader) TrainGraph(i int, n Needs) (offset int64, bytes int) {
+	t := &r.index.Train[i]
+	lo, hi := n.span(len(t.Graph), len(t.Bands), r.params.Policy == PolicyMin)
+	return within(t.GraphOffset, t.Graph, lo, hi)
+}
+
+// EvalGraph is TrainGraph for the graph of an evaluation batch, of which only the degrees may be left out.
+func (e *Eval) EvalGraph(degrees bool) (offset int64, bytes int) {
+	lo := 0
+	if !degrees && len(e.Graph) > 1 {
+		lo = blockSection
+	}
+	return within(e.GraphOffset, e.Graph, lo, len(e.Graph))
+}
+
+func within(offset int64, s []Section, lo, hi int) (int64, int) {
+	return offset + int64(length(s[:lo])), length(s[lo:hi])
+}
+
+// length returns the bytes of sections.
+func length(s []Section) int {
+	n := 0
+	for i := range s {
+		n += int(s[i].Bytes)
+	}
+	return n
+}
+
+// GraphBytes returns the bytes of the graph with its plan.
+func (t *Train) GraphBytes() int { return length(t.Graph) }
+
+// GraphBytes returns the bytes of the graph.
+func (e *Eval) GraphBytes() int { return length(e.Graph) }
+
+// AppendSums appends the checksums of the sections of a graph, from which that of the file follows.
+func AppendSums(sums []uint32, sections []Section) []uint32 {
+	for _, s := range sections {
+		sums = append(sums, s.CRC)
+	}
+	return sums
+}
+
+// none reports whether the sections are those of an absent graph.
+func none(s []Section) bool {
+	return !slices.ContainsFunc(s, func(s Section) bool { return s != Section{} })
+}
+
+// ranges yields the ranges of the sections with bytes of a graph at an offset of its file, and reports whether yield
+// wants more.
+func ranges(offset int64, sections []Section, yield func(binio.Range) bool) bool {
+	for _, s := range sections {
+		if s.Bytes > 0 && !yield(binio.Range{Offset: offset, Len: int64(s.Bytes), CRC: s.CRC}) {
+			return false
+		}
+		offset += int64(s.Bytes)
+	}
+	return true
+}
+
+// TrainGraphs returns the sections of the batches' graphs, as they lie in their file.
+func TrainGraphs(batches []Train) iter.Seq[binio.Range] {
+	return func(yield func(binio.Range) bool) {
+		for i := range batches {
+			if t := &batches[i]; !ranges(t.GraphOffset, t.Graph, yield) {
+				return
+			}
+		}
+	}
+}
+
+// EvalGraphs returns the sections of the evaluation batches' graphs.
+func (x *Index) EvalGraphs() iter.Seq[binio.Range] {
+	return func(yield func(binio.Range) bool) {
+		for _, list := range [][]Eval{x.Valid, x.Test} {
+			for i := range list {
+				if e := &list[i]; !ranges(e.GraphOffset, e.Graph, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sectioned notes where each section begins in dst, and computes its checksum.
+type sectioned struct {
+	dst   []byte
+	from  int
+	parts []Section
+}
+
+func (s *sectioned) end() {
+	part := s.dst[s.from:]
+	s.parts = append(s.parts, Section{uint32(len(part)), binio.CRC(part)})
+	s.from = len(s.dst)
+}
+
+// AppendTrainGraph appends the graph of a training batch with its plan, and the sections to parts, which
+// begin at the beginning of dst. bands and ssd are the rows of each band of the chunk and of the SSD level. classes has
+// the first rank of each class of equal hotness, ascending; nil: ranks take more bytes.
+func AppendTrainGraph(dst []byte, parts []Section, b *graph.Batch, bands, ssd []int, p *Plan, classes []uint32) ([]byte, []Section) {
+	s := sectioned{dst: dst, from: len(dst), parts: parts}
+	s.dst = batchcodec.AppendList(s.dst, b.Degree, nil)
+	s.end()
+	s.dst = batchcodec.AppendBlocks(s.dst, b)
+	for _, list := range [][]uint32{p.SSD, p.Hits, p.Admit} {
+		s.dst = batchcodec.AppendList(s.dst, list, nil)
+	}
+	s.end()
+	of := rowsOf(bands, ssd)
+	s.dst = batchcodec.AppendList(s.dst, b.Input[of.hot:], classes)
+	s.end()
+	for k := len(bands) - 1; k >= 0; k-- {
+		for _, rows := range of.band(k) {
+			s.dst = batchcodec.AppendList(s.dst, b.Input[rows[0]:rows[1]], classes)
+		}
+		s.end()
+	}
+	return s.dst, s.parts
+}
+
+// matrixRows has the rows of a training batch's matrix: where each cold band, each ssd band and the hot rows begin.
+type matrixRows struct {
+	bands, ssd []int
+	shared     int // first row of the SSD level
+	hot        int
+}
+
+func rowsOf(bands, ssd []int) matrixRows {
+	m := matrixRows{bands: bands, ssd: ssd, shared: sum(bands)}
+	m.hot = m.shared + sum(ssd)
+	return m
+}
+
+// band returns the rows from–to of band k in the chunk and in the SSD level.
+func (m *matrixRows) band(k int) [2][2]int {
+	cold, ssd := sum(m.bands[:k]), m.shared+sum(m.ssd[:k])
+	return [2][2]int{{cold, cold + m.bands[k]}, {ssd, ssd + m.ssd[k]}}
+}
+
+// AppendEvalGraph is AppendTrainGraph for an evaluation batch, of which the first input nodes have their
+// rows in eval.bin.
+func AppendEvalGraph(dst []byte, parts []Section, b *graph.Batch, rows int) ([]byte, []Section) {
+	s := sectioned{dst: dst, from: len(dst), parts: parts}
+	s.dst = batchcodec.AppendList(s.dst, b.Degree, nil)
+	s.end()
+	s.dst = batchcodec.AppendList(s.dst, b.Input[:rows], nil)
+	s.dst = batchcodec.AppendList(s.dst, b.Input[rows:], nil)
+	s.dst = batchcodec.AppendBlocks(s.dst, b)
+	s.end()
+	return s.dst, s.parts
+}
+
+// verifySections checks the sections lo ≤ k < hi of a graph at an offset of a file against their checksums.
+// raw has these sections.
+func verifySections(name string, offset int64, sections []Section, lo, hi int, raw []byte) error {
+	offset, n := within(offset, sections, lo, hi)
+	if n != len(raw) {
+		return fault.New(fault.ErrCorrupt, "%s: %d bytes were read of a graph, of which %d are needed", name, len(raw), n)
+	}
+	for _, s := range sections[lo:hi] {
+		if binio.CRC(raw[:s.Bytes]) != s.CRC {
+			return binio.BadRange(name, offset, int64(s.Bytes))
+		}
+		raw, offset = raw[s.Bytes:], offset+int64(s.Bytes)
+	}
+	return nil
+}
+
+// DecodeTrainGraph checks and decodes the graph and the plan of training batch i from raw, the bytes of
+// TrainGraph for the same needs. It reuses the memory of b and p. b.Degree is empty if degrees were not needed, and an
+// input node has UnreadRank if its rank was not. A pack of an older version has all. Damage is an error of kind
+// fault.ErrCorrupt.
+func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p *Plan) error {
+	t := &r.index.Train[i]
+	name := r.Path(GraphFile(r.Group(i)))
+	lo, hi := n.span(len(t.Graph), len(t.Bands), r.params.Policy == PolicyMin)
+	if err := verifySections(name, t.GraphOffset, t.Graph, lo, hi, raw); err != nil {
+		return err
+	}
+	ssd, hits, admit := t.planLengths(r.params.Policy)
+	var err error
+	if !r.index.Bytewise {
+		err = t.decodeSections(raw, lo, hi, b, p, [3]int{ssd, hits, admit})
+	} else {
+		err = decodeBytes(raw, b, p, ssd, hits, admit)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: graph at byte %d: %w", name, t.GraphOffset, err)
+	}
+	if err := r.checkBatch(b, t.Inputs, t.Seeds, t.Edges, &r.facts.TrainSizes); err != nil {
+		return fmt.Errorf("%s: the graph of batch %d: %w", name, i, err)
+	}
+	if len(t.Graph) == 1 {
+		return r.checkRows(i, len(t.Bands), b, p)
+	}
+	return r.checkRows(i, hi-bandSections, b, p)
+}
+
+// checkRows checks the ranks of the hot rows and of the given number of the hottest bands, and the plan: rows are fetched
+// by rank, place and entry, which must agree with the row's position in the matrix, or a wrong row would be
+// read. With -1 bands no ranks were read.
+func (r *Reader) checkRows(i, read int, b *graph.Batch, p *Plan) error {
+	t := &r.index.Train[i]
+	name := r.Path(GraphFile(r.Group(i)))
+	if len(p.SSD) > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
+		return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has rows of its segment out of order or beyond its end", name, i)
+	}
+	if r.params.Policy == PolicyMin {
+		if !ascendsBelow(p.Hits, r.facts.HotRows) || !allBelow(p.Admit, r.facts.HotRows) {
+			return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has cache entries out of order or beyond the last", name, i)
+		}
+		if read < 0 {
+			return nil
+		}
+		return inRange(name, t.GraphOffset, b.Input, 0, r.facts.Nodes)
+	}
+	of := rowsOf(t.Bands, t.SSD)
+	for band := len(t.Bands) - read; band < len(t.Bands); band++ {
+		lo, hi := r.BandRanks(band)
+		for _, rows := range of.band(band) {
+			if err := inRange(name, t.GraphOffset, b.Input[rows[0]:rows[1]], lo, hi); err != nil {
+				return err
+			}
+		}
+	}
+	return inRange(name, t.GraphOffset, b.Input[of.hot:], 0, r.index.Edges[len(r.index.Edges)-1])
+}
+
+// decodeBytes decodes a graph and its plan as packs of versions 2 to 5 have them.
+func decodeBytes(raw []byte, b *graph.Batch, p *Plan, ssd, hits, admit int) error {
+	whole := len(raw) - 4*(ssd+hits+admit)
+	if whole < 0 {
+		return fault.New(fault.ErrCorrupt, "it is too short for its plan")
+	}
+	if err := batchcodec.Decode(raw[:whole], b); err != nil {
+		return err
+	}
+	p.decode(raw[whole:], ssd, hits, admit)
+	return nil
+}
+
+// decodeSections decodes the sections lo ≤ k < hi.
+func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, plan [3]int) error {
+	var d *binio.Decoder
+	section := lo
+	begin := func() {
+		d = binio.NewDecoder(raw[:t.Graph[section].Bytes])
+		raw = raw[t.Graph[section].Bytes:]
+		section++
+	}
+	end := func() error { return ended(d, section-1) }
+	b.Degree = b.Degree[:0]
+	if lo == degreeSection {
+		begin()
+		b.Degree = batchcodec.List(d, b.Degree, t.Inputs)
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	begin()
+	if n := batchcodec.Blocks(d, b); n != t.Inputs {
+		d.Fail("it has %d input nodes, but the index says %d", n, t.Inputs)
+	}
+	for k, list := range []*[]uint32{&p.SSD, &p.Hits, &p.Admit} {
+		*list = batchcodec.List(d, *list, plan[k])
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	b.Input = binio.Grow(b.Input, t.Inputs)
+	of, unread := rowsOf(t.Bands, t.SSD), len(t.Bands)
+	ranks := func(lo, hi int) { batchcodec.List(d, b.Input[lo:lo:hi], hi-lo) }
+	if section < hi {
+		begin()
+		ranks(of.hot, len(b.Input))
+		if err := end(); err != nil {
+			return err
+		}
+	} else {
+		fillUnread(b.Input[of.hot:])
+	}
+	for ; section < hi; unread-- {
+		begin()
+		for _, rows := range of.band(unread - 1) {
+			ranks(rows[0], rows[1])
+		}
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	for k := range unread {
+		for _, rows := range of.band(k) {
+			fillUnread(b.Input[rows[0]:rows[1]])
+		}
+	}
+	return b.Validate()
+}
+
+// ended returns the error of a section's decoder, which must be at its end.
+func ended(d *binio.Decoder, section int) error {
+	if d.Rest() > 0 {
+		d.Fail("section %d ends %d bytes late", section, d.Rest())
+	}
+	return d.Err()
+}
+
+func fillUnread(ranks []uint32) {
+	for i := range ranks {
+		ranks[i] = UnreadRank
+	}
+}
+
+// DecodeEvalGraph checks and decodes the graph of an evaluation batch from raw, the bytes of Eval.EvalGraph. It
+// reuses the memory of b. b.Degree is empty if degrees were not needed. Damage is an error of kind fault.ErrCorrupt.
+func (r *Reader) DecodeEvalGraph(e *Eval, degrees bool, raw []byte, b *graph.Batch) error {
+	name := r.Path(EvalGraphFile)
+	lo := 0
+	if !degrees && len(e.Graph) > 1 {
+		lo = blockSection
+	}
+	if err := verifySections(name, e.GraphOffset, e.Graph, lo, len(e.Graph), raw); err != nil {
+		return err
+	}
+	decode := batchcodec.Decode
+	if !r.index.Bytewise {
+		decode = func(raw []byte, b *graph.Batch) error { return e.decodeSections(raw, lo, b) }
+	}
+	if err := decode(raw, b); err != nil {
+		return fmt.Errorf("%s: graph at byte %d: %w", name, e.GraphOffset, err)
+	}
+	if err := r.checkBatch(b, e.Inputs, e.Seeds, e.Edges, &r.facts.EvalSizes); err != nil {
+		return fmt.Errorf("%s: the graph at byte %d: %w", name, e.GraphOffset, err)
+	}
+	if err := inRange(name, e.GraphOffset, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
+		return err
+	}
+	if r.params.Policy == PolicyMin && e.Rows < e.Inputs {
+		return fault.New(fault.ErrCorrupt, "%s: an evaluation batch reads the cache of a pack of policy min", name)
+	}
+	// Nodes with rows in eval.bin ascend. The others descend by rank, so that the rows of caches come last.
+	if !ascendsBelow(b.Input[:e.Rows], r.facts.HotRows+r.facts.EvalRows) || !descends(b.Input[e.Rows:]) {
+		return fault.New(fault.ErrCorrupt, "%s: the input nodes of an evaluation batch are out of order", name)
+	}
+	// Of the others, those in the batch's chunk come before those that are always hot.
+	hot, least := b.Input[e.Rows:], r.facts.HotRows
+	if e.Cold > 0 {
+		cold := e.Cold - e.Rows
+		least = r.index.Edges[len(r.index.Edges)-1]
+		if err := inRange(name, e.GraphOffset, hot[:cold], least, r.facts.HotRows); err != nil {
+			return err
+		}
+		hot = hot[cold:]
+	}
+	return inRange(name, e.GraphOffset, hot, 0, least)
+}
+
+// decodeSections decodes the sections from lo on.
+func (e *Eval) decodeSections(raw []byte, lo int, b *graph.Batch) error {
+	b.Degree = b.Degree[:0]
+	if lo == degreeSection {
+		d := binio.NewDecoder(raw[:e.Graph[degreeSection].Bytes])
+		b.Degree = batchcodec.List(d, b.Degree, e.Inputs)
+		if err := ended(d, degreeSection); err != nil {
+			return err
+		}
+		raw = raw[e.Graph[degreeSection].Bytes:]
+	}
+	d := binio.NewDecoder(raw)
+	b.Input = e.inputs(d, b.Input)
+	if n := batchcodec.Blocks(d, b); n != e.Inputs {
+		d.Fail("it has %d input nodes, but the index says %d", n, e.Inputs)
+	}
+	if err := ended(d, blockSection); err != nil {
+		return err
+	}
+	return b.Validate()
+}
+
+// DecodeInputs decodes the input nodes of an evaluation batch alone, from the bytes of EvalGraph without degrees, into the
+// memory of the given list. It is for packs of this version, which are being made. Damage is an error of kind fault.ErrCorrupt.
+func (e *Eval) DecodeInputs(name string, raw []byte, into []uint32) ([]uint32, error) {
+	if err := verifySections(name, e.GraphOffset, e.Graph, blockSection, evalSections, raw); err != nil {
+		return into, err
+	}
+	d := binio.NewDecoder(raw)
+	into = e.inputs(d, into)
+	return into, d.Err()
+}
+
+// inputs decodes the input nodes, the first lists of their section.
+func (e *Eval) inputs(d *binio.Decoder, into []uint32) []uint32 {
+	into = binio.Grow(into, e.Inputs)
+	batchcodec.List(d, into[:0:e.Rows], e.Rows)
+	batchcodec.List(d, into[e.Rows:e.Rows], e.Inputs-e.Rows)
+	return into
+}
