@@ -94,17 +94,16 @@ func TestRunByItsFiles(t *testing.T) {
 		if e.ValidAccuracy > r.Epochs[best].ValidAccuracy {
 			best = i
 		}
-		// Useful are the graphs and the cold rows of the epoch's sample.
+		// Useful are, of the epoch's sample, the cold rows, and the graphs without degrees and the ranks of these rows.
 		var useful int64
 		for b := range f.BatchesPerEpoch {
 			tr := &pk.Index().Train[i%f.Epochs*f.BatchesPerEpoch+b]
-			rows := 0
+			useful += int64(tr.GraphBytes()) - int64(tr.Graph[0].Bytes)
 			for band, n := range tr.Bands {
 				if lo, _ := pk.BandRanks(band); lo >= r.CacheRows {
-					rows += n
+					useful += int64(n)*int64(f.RowBytes) - int64(tr.Graph[len(tr.Graph)-1-band].Bytes)
 				}
 			}
-			useful += int64(tr.GraphBytes()) + int64(rows)*int64(f.RowBytes)
 		}
 		if e.UsefulBytes != useful || e.BytesRead < useful {
 			t.Errorf("epoch %d: %d of %d bytes were useful, %d by the index", i, e.UsefulBytes, e.BytesRead, useful)
@@ -325,12 +324,13 @@ func TestWithoutEvaluation(t *testing.T) {
 }
 
 // Without an engine the loader runs alone, and what the epochs and the cache are
-// charged with is what the stack read.
+// charged with is what the stack read. The model is one that uses the ids of all input nodes: graphs are read alike
+// with every cache.
 func TestLoaderAlone(t *testing.T) {
 	var total []int64 // of graphs and rows, by epoch
 	for _, cache := range []float64{0, 10, 50} {
 		w := newWorld(t, worldParams{dtype: dtype.Float16})
-		o := w.options(w.pack(0), func(o *Options) { o.Engine, o.RAMCache = EngineNone, percent(cache) })
+		o := w.options(w.pack(0), func(o *Options) { o.Engine, o.RAMCache, o.InputProjection = EngineNone, percent(cache), true })
 		var stack iostack.Stack
 		var stats iostack.Stats
 		r, err := w.run(context.Background(), o, &logged{}, func(p *parts) {

@@ -95,6 +95,33 @@ func TestLinesOfRanks(t *testing.T) {
 	}
 }
 
+// TestUnused: who uses which parts of a batch.
+func TestUnused(t *testing.T) {
+	all, none := featurestore.Unused{Ranks: true, Degrees: true}, featurestore.Unused{}
+	for name, c := range map[string]struct {
+		model, norm string
+		projects    bool
+		needs       Needs
+		want        featurestore.Unused
+	}{
+		"sums":                     {model: "sage", want: all},
+		"attention":                {model: "gat", want: all},
+		"degrees of the graph":     {model: "gcn", want: featurestore.Unused{Ranks: true}},
+		"degrees of the block":     {model: "gcn", norm: "block", want: all},
+		"a projection of input":    {model: "sage", projects: true, want: featurestore.Unused{Degrees: true}},
+		"a process that takes all": {model: "sage", needs: Needs{Shared: true}, want: none},
+	} {
+		o, _ := ordinary()
+		o.Model, o.InputProjection = c.model, c.projects
+		if c.norm != "" {
+			o.GCNNorm = c.norm
+		}
+		if got := o.unused(&c.needs); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
 // TestWhatIsAskedOfAStore: the store's arithmetic is given every option that it knows, for the slots
 // of all replicas, and the memory that the rest leaves.
 func TestWhatIsAskedOfAStore(t *testing.T) {
@@ -116,7 +143,8 @@ func TestWhatIsAskedOfAStore(t *testing.T) {
 		t.Error(err)
 	}
 	left := int64(1<<30 - 59*mib - 10*EpochBytes - 2*mib) // less the works of training
-	three := featurestore.PlanOptions{Cache: o.RAMCache, Memory: left - 6*mib, Policy: "lru", FaultThreads: 11, Accesses: 59, Slots: 6, EvalSlots: 1, GPUMemory: 13, GPUCache: o.GPUCache, MostSlots: 12}
+	three := featurestore.PlanOptions{Cache: o.RAMCache, Memory: left - 6*mib, Policy: "lru", FaultThreads: 11, Accesses: 59, Slots: 6, EvalSlots: 1, GPUMemory: 13, GPUCache: o.GPUCache, MostSlots: 12,
+		Unused: featurestore.Unused{Ranks: true, Degrees: true}}
 	two := three
 	two.Slots, two.Memory = 4, left-4*mib
 	endless, least := two, two
