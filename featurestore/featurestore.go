@@ -218,12 +218,12 @@ type PlanOptions struct {
 	// Reads is the storage stack of the store if the device can submit reads to it; nil: the host submits
 	// all reads. If the store cannot use it, Layout.Note has the reason.
 	Reads iostack.DeviceStack
-	// Unused are parts of batches that nobody uses.
+	// Unused are parts of batches that the model does not use.
 	Unused Unused
 }
 
-// Unused names parts of a batch that a store need not read: it may leave the values of Batch.Input for rows
-// on disk undefined, and Batch.Degree empty. Stores that get them with other data ignore it.
+// Unused names parts of a batch that a store need not read. It may leave the values of Batch.Input for rows on disk
+// undefined, and Batch.Degree empty. Most stores get these with other data, and ignore it.
 type Unused struct{ Ranks, Degrees bool }
 
 // Hold is memory of the host, in addition to PlanOptions.Memory, in which a store may hold rows that

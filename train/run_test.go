@@ -324,7 +324,7 @@ func TestWithoutEvaluation(t *testing.T) {
 }
 
 // Without an engine the loader runs alone, and what the epochs and the cache are
-// charged with is what the stack read. The model is one that uses the ids of all input nodes: graphs are read alike
+// charged with is what the stack read. The model needs the ids of all input nodes, so it reads the same bytes of graphs
 // with every cache.
 func TestLoaderAlone(t *testing.T) {
 	var total []int64 // of graphs and rows, by epoch

@@ -15,8 +15,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// TestNeeds decodes of every graph each run of sections that somebody may need: what is read is as in the whole
-// graph, and what is not is unread.
+// TestNeeds decodes every run of sections of every graph. The decoded parts equal the whole graph, and the other ranks are
+// UnreadRank.
 func TestNeeds(t *testing.T) {
 	for name, w := range map[string]*world{"static": small(t, "same"), "sharing": sharing(t), "min": buildMin(t, "int8", "s2")} {
 		t.Run(name, func(t *testing.T) {

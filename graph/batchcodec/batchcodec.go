@@ -246,8 +246,8 @@ func sumCounts(d *binio.Decoder, k *graph.Block, counts []uint32, edges int) {
 	}
 }
 
-// LeastBytes returns the bytes of Append for such a batch without its degrees, if numbers of edges take a byte each and the destinations of
-// all layers are a prefix. The arguments are those of MostBlocks.
+// LeastBytes returns the least bytes of Append for a batch without its degrees: each number of edges takes one byte,
+// and the destinations of all layers are a prefix. MostBlocks has the same arguments.
 func LeastBytes(nodes, edges []uint32, row int) int64 {
 	n := HeadSize(len(edges)) + 4*int64(nodes[0]) + int64(4+row)*int64(nodes[len(edges)])
 	for l := range edges {

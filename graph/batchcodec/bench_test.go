@@ -36,7 +36,7 @@ func largeBatch() *graph.Batch {
 // held in bytes as few as they need (samples), as plain 32-bit numbers, in as few
 // bits as they need (packs), and when the first is compressed by S2: bytes, the time to decode
 // on one core, and both together behind drives of 1 and 3 GB/s, where one follows the
-// other. Blocks are those of a model that needs neither degrees nor ranks.
+// other. "blocks" is without degrees and ranks, which GraphSAGE does not need.
 //
 //	go test -run '^$' -bench Encodings -cpu 1 ./graph/batchcodec
 func BenchmarkEncodings(b *testing.B) {

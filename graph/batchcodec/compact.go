@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// The blocks and labels of a batch in bits, without its input nodes and their degrees, which a container has
-// as lists (AppendList):
+// The form of blocks and labels in bits. Input nodes and degrees are not part of it: the container stores them as
+// lists (AppendList).
 //
 //	u32  layers L
 //	u32  input nodes n (= sources of layer 0)
@@ -27,8 +27,8 @@ import (
 //	i32[labels] classes of the seed nodes
 //	u8[labels × bytes] their classes as bits (graph.Batch.Targets)
 //
-// The arrays of a layer are those of kernel.AppendPacked. One width serves an array: source positions are in no order, so
-// that each block of them has some near the largest.
+// The arrays of a layer are packed by kernel.AppendPacked, each with one width: source positions are in random order, so
+// a smaller part of them has no smaller maximum.
 
 // AppendBlocks appends the blocks, labels and targets of b, which must be valid.
 func AppendBlocks(dst []byte, b *graph.Batch) []byte {
@@ -82,9 +82,9 @@ func appendCountBits(dst []byte, k *graph.Block, width int) []byte {
 	return dst
 }
 
-// MostBlocks returns the most bytes of AppendBlocks for a batch with the given numbers of nodes (sources of each layer, input side
-// first, and seed nodes) and of edges of each layer, at most mostEdges of a destination (0: any number), with
-// destination positions in the outermost layer, and row bytes of targets for a seed node.
+// MostBlocks returns the most bytes of AppendBlocks for a batch. nodes has the sources of each layer, input side first,
+// and the seed nodes; edges has the edges of each layer. A destination has at most mostEdges edges; 0 means any
+// number. A seed node has row bytes of targets. The outermost layer has destination positions.
 func MostBlocks(nodes, edges []uint32, mostEdges, row int) int64 {
 	n := int64(16+16*len(edges)) + int64(4+row)*int64(nodes[len(edges)])
 	for l := range edges {
@@ -102,9 +102,9 @@ func MostBlocks(nodes, edges []uint32, mostEdges, row int) int64 {
 }
 
 // Blocks fills the blocks, labels and targets of b from the result of AppendBlocks, reusing b's memory, and
-// returns the number of its input nodes. b is not valid before its Input and Degree have that length; then
-// Validate has to check it. Whatever the bytes, the counts are those of the bytes, or d has an error. It allocates
-// at most 32 bytes for each byte of d.
+// returns the number of input nodes. The caller sets Input and Degree and then calls Validate. For any bytes, the
+// lengths of the arrays agree with the counts, or d has an error of kind fault.ErrCorrupt. Blocks allocates at most
+// 32 bytes for each byte of d.
 func Blocks(d *binio.Decoder, b *graph.Batch) (inputs int) {
 	layers, inputs, labels, row := int(d.U32()), int(d.U32()), int(d.U32()), int(d.U32())
 	if layers < 1 || layers > MaxLayers {

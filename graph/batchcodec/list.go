@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// A list is a number of 32-bit values, in blocks of 128: each block has as many bits a value as its largest
-// value needs. The container knows the number n of values; no values are no bytes.
+// A list is an array of 32-bit values in blocks of 128. Each block has its own width, the bits of its largest value.
+// The container knows the number n of values. An empty list has no bytes.
 //
 //	u8      the values in the blocks:
 //	        0  values − base
@@ -21,13 +21,13 @@ import (
 //	        of classes: u32[K] where each begins, ascending
 //	        of classes: n numbers of classes, in the bits of K−1
 //	u8[b]   bits of each block of values, from 0 to 32
-//	b ×     the block: its values one after another, from the low bit of the first byte on, zeros up to a byte
+//	b ×     the block, packed by kernel.AppendPacked
 //
-// Bits are those of kernel.AppendPacked. Values are added modulo 2³².
+// Sums are modulo 2³².
 //
-// Classes are for ranks. Nodes of equal hotness are a class: their ranks follow each other, in the order
-// of the nodes. So where rows are in the order of the nodes, the ranks of each class ascend, and a class with many of a batch's
-// nodes has small differences: log₂(nodes of the class ÷ those in the batch) bits and some more.
+// Classes are for ranks. The nodes of equal hotness are a class. Their ranks are consecutive and ascend with the node
+// ids. A pack orders the rows of a band by node id, so the ranks of each class ascend there, and their differences
+// are small: about log₂(nodes of the class ÷ nodes of the class in the batch) bits.
 const (
 	listPlain = iota
 	listUp
@@ -49,8 +49,8 @@ func MostList(n, bits int) int64 {
 	return listHead + int64((n+listBlock-1)/listBlock) + int64(kernel.PackedBytes(n, bits))
 }
 
-// AppendList appends the shortest form of the values. classes has where each class of values begins, in
-// ascending order; nil: there are no classes.
+// AppendList appends the values in their shortest form. classes has the first value of each class, ascending; nil means
+// that there are no classes.
 func AppendList(dst []byte, values, classes []uint32) []byte {
 	if len(values) == 0 {
 		return dst
@@ -84,8 +84,8 @@ func survey(values []uint32) (least, most uint32, up, down bool) {
 	return least, most, up, down
 }
 
-// classesOf returns the classes of the values from least to most; nil if these are too many, or begin after
-// least.
+// classesOf returns the classes from the one of least to the one of most. It returns nil for more than maxClasses, and if
+// the first class begins after least.
 func classesOf(classes []uint32, least, most uint32) []uint32 {
 	lo := sort.Search(len(classes), func(i int) bool { return classes[i] > least }) - 1
 	hi := sort.Search(len(classes), func(i int) bool { return classes[i] > most })
@@ -127,8 +127,8 @@ func appendList(dst []byte, form byte, base uint32, values []uint32) []byte {
 	})
 }
 
-// appendBlocks appends the bits of all blocks, and then the blocks. f, which is called for the blocks in
-// order, computes a block from as many values.
+// appendBlocks appends the widths of all blocks, and then the blocks. f is called for the blocks in order and computes
+// a block from the values at the same places.
 func appendBlocks(dst []byte, values []uint32, f func(block, values []uint32)) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, (len(values)+listBlock-1)/listBlock)...)
@@ -219,8 +219,8 @@ func (c *classed) append(dst []byte, values []uint32) []byte {
 	})
 }
 
-// List reads n values of a list into the memory of dst, or a new slice if dst is too small. Whatever the
-// bytes, it returns n values, or d has an error; it allocates at most 512 bytes for each byte of d.
+// List reads a list of n values into the memory of dst, or into a new slice if dst is too small. For any bytes, it
+// returns n values, or d has an error of kind fault.ErrCorrupt. It allocates at most 512 bytes for each byte of d.
 func List(d *binio.Decoder, dst []uint32, n int) []uint32 {
 	if n == 0 {
 		return dst[:0]
@@ -281,8 +281,8 @@ func List(d *binio.Decoder, dst []uint32, n int) []uint32 {
 	return dst
 }
 
-// add makes values of the differences of a block, given the classes from its first value on. It reports whether all classes
-// are there.
+// add replaces the differences of a block by its values. of has the packed classes of the values. It reports whether
+// all of these classes exist.
 func (c *classed) add(block []uint32, of []byte) bool {
 	var room [listBlock]uint32
 	class := room[:len(block)]

@@ -36,8 +36,8 @@ func TestListBytes(t *testing.T) {
 	}
 }
 
-// TestListOfClassesBytes has ranks of two classes that take turns, and so many of them that classes pay: those from
-// 1000 on in steps of 1, and those from 1<<20 on in steps of 2.
+// TestListOfClassesBytes has 64 ranks of each of two classes, in turn: from 1000 on in steps of 1, and from 1<<20 on in
+// steps of 2.
 func TestListOfClassesBytes(t *testing.T) {
 	classes := []uint32{5, 1000, 1 << 20, 1 << 30}
 	var values []uint32
@@ -108,7 +108,7 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// TestListDamage refuses what no list has.
+// TestListDamage refuses bytes that are no list.
 func TestListDamage(t *testing.T) {
 	classes := AppendList(nil, []uint32{1, 0, 2, 1, 3, 2, 100, 101, 99}, nil)
 	for name, b := range map[string][]byte{

@@ -30,8 +30,7 @@ func TestAppendPacked(t *testing.T) {
 	}
 }
 
-// TestUnpack: every width and length gives the values back, from as many bytes as they take or more, and
-// writes no others.
+// TestUnpack: every width and length gives the values back, also if more bytes follow, and writes nothing else.
 func TestUnpack(t *testing.T) {
 	eachKind(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {

@@ -124,7 +124,8 @@ var groups = func() (t [maxUnpack + 1]struct {
 	return t
 }()
 
-// unpackSIMD fills whole groups of eight values, whose loads of sixteen bytes stay within src, and returns the number of values.
+// unpackSIMD fills dst with whole groups of eight values, as long as its loads of sixteen bytes stay within src, and
+// returns the number of values.
 func unpackSIMD(dst []uint32, src []byte, width int) int {
 	half := 4 * width >> 3
 	n := min(len(dst)/8, (len(src)-half-16)/width+1)

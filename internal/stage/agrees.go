@@ -55,16 +55,16 @@ func Matching(fsys vfs.FS, out string, specs []Spec) (int, error) {
 	if m, err := readMeta(fsys, out, "directory"); err == nil {
 		done = m.spec()
 	}
-	was, err := hashJSON(done)
-	if err != nil {
-		return -1, err
-	}
 	var begun journal
 	if b, err := vfs.ReadSmall(fsys, filepath.Join(out+partialSuffix, journalFile), maxJournal); err == nil {
 		begun, _ = decodeJournal(b) // a journal that cannot be read matches nothing
 	}
 	for i, s := range specs {
 		hash, err := hashJSON(s)
+		if err != nil {
+			return -1, err
+		}
+		was, err := hashJSON(s.upgraded(done))
 		if err != nil {
 			return -1, err
 		}

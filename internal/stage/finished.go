@@ -30,7 +30,7 @@ func (d *Dir) finished() (bool, error) {
 	if m.Format.Name != d.spec.Format.Name {
 		return false, fault.New(fault.ErrExists, "%s exists and is a %s directory, which is never replaced: remove it or choose another name", d.out, m.Format.kind())
 	}
-	was, err := hashJSON(m.spec())
+	was, err := hashJSON(d.spec.upgraded(m.spec()))
 	if err != nil {
 		return false, err
 	}

@@ -15,6 +15,9 @@ type Spec struct {
 	Params  any               `json:"params"`
 	Parents map[string]string `json:"parents,omitempty"`
 
+	// Older is a version of the format, before Format's, in which an earlier program wrote a directory of
+	// equal content; 0: there is none. A finished directory of that version is not made again.
+	Older int `json:"-"`
 	// By names the way to make the directory, if there are several, such as a stage and a merge. A run
 	// cannot resume from the leftovers of another way.
 	By string `json:"-"`
@@ -72,6 +75,14 @@ func plainText(value json.RawMessage) string {
 		return strings.Join(parts, ",")
 	}
 	return string(value)
+}
+
+// upgraded returns the specification of a finished directory, as it would be had this program made it.
+func (s *Spec) upgraded(was Spec) Spec {
+	if s.Older > 0 && was.Format == (Format{s.Format.Name, s.Older}) {
+		was.Format = s.Format
+	}
+	return was
 }
 
 // changed describes, in the user's words, the differences from the specification of a previous run.

@@ -104,9 +104,9 @@ func (d *costs) bytes(edge int, l level) int64 {
 	return n + 4096 + 256*files
 }
 
-// graphBytesOf returns an upper bound of the bytes that the batches' graphs take without plans, each from a page on, if
-// ranks have the given number of bands. Blocks are counted as they will be, but for the bits of a number of edges. A rank is
-// counted in the bits of a node, and degrees in the bytes that they take in the samples: their lists take fewer.
+// graphBytesOf returns an upper bound of the bytes of the batches' graphs without plans, each from a page on, for the given
+// number of bands. It counts a rank in the bits of a node id and a degree in its bytes in the samples. Their lists take
+// fewer.
 func graphBytesOf(samples *mbfile.Reader, bands int) int64 {
 	f, p := samples.Facts(), samples.Params()
 	most := 0 // edges of a destination; 0: any number

@@ -195,8 +195,8 @@ func SortPairs(key, keyTmp []uint64, val, valTmp []uint32) {
 }
 
 // Rank returns the rank of every node by descending hotness, ties by ascending node, and the number of
-// nodes with a hotness above 0: nodes that training batches touch. hotness is indexed by node. classes are those of
-// mbfile.Ranks.
+// nodes with a hotness above 0: nodes that training batches touch. hotness is indexed by node. See mbfile.Ranks, also
+// for classes.
 func Rank(hotness []uint32) (rank, classes []uint32, touched int64) {
 	rank = make([]uint32, len(hotness))
 	touched, classes = mbfile.Ranks(hotness, rank)

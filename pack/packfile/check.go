@@ -266,9 +266,9 @@ func (w *indexWalk) group(g int) error {
 	return nil
 }
 
-// batch checks that a graph has at least the length that its counts imply: a bit for each edge and its source, and a byte
-// for 128 values of a list. In older versions there is a byte for each number, and four for each input node, class
-// and entry of the plan.
+// batch checks that a graph has at least the length that its counts imply. An edge takes a bit, and 128 values of a list
+// take a byte. In older versions each number takes a byte, and each input node, class and entry of the plan takes
+// four.
 func (w *indexWalk) batch(i, inputs, seeds, edges, size, plan int) error {
 	least := 5*int64(inputs) + int64(edges) + 4*int64(plan)
 	if !w.r.index.Bytewise {

@@ -91,14 +91,14 @@
 //	│         ┌─ GraphSAGE, bands 2 … B-1 in memory ─┐     │   ranks of all rows (ids of nodes)
 //	degrees | blocks, plan | hot | band B-1 | … | band 2 | band 1 | band 0
 //
-// degrees has the in-degrees of the input nodes. blocks has the rest of the batch but for its input nodes (batchcodec.Blocks), and
-// then the lists of its plan (Plan). hot has the ranks of the rows that are always in memory, or under min of the hits;
-// band k those of the rows of cold band k, then of ssd band k. Degrees, ranks and plans are lists
-// (batchcodec.List), in the order of the rows.
+// Section degrees has the in-degrees of the input nodes. Section blocks has the blocks and labels
+// (batchcodec.AppendBlocks), and then the lists of the plan (Plan). Section hot has the ranks of the rows that are always
+// in memory, under min of the hits. Section band k has the ranks of the rows of cold band k, and then of ssd band k.
+// Degrees, ranks and plans are lists (batchcodec.AppendList) in the order of the rows.
 //
-// The graph of an evaluation batch has two sections: degrees, and the rest. The rest begins with two lists of input nodes:
-// hot rows + their place in eval.bin, and then those with a rank below hot rows, if the policy is static, by
-// their rank. The blocks follow.
+// The graph of an evaluation batch has two sections: degrees and blocks. Section blocks begins with two lists of input
+// nodes. The first list has the nodes with rows in eval.bin, each as hot rows + its place there. The second has the
+// ranks of the nodes with a rank below hot rows; under min it is empty.
 //
 // refill.bin holds, for every group of RefillBatches batches, of which the last may be shorter, a record of
 // one pair (u32 batch, u32 row of its matrix) per entry: the origin of the entry's row for a trainer that
@@ -162,11 +162,11 @@
 //
 // The version in meta.json rises with any change of the bytes, and a reader keeps the decoders of all
 // versions that a landed program wrote (versions). Version 1 is older than these, and refused: such a pack
-// must be made again. In the versions 2 to 5 a graph is one section, in the form of batchcodec.Append, followed, for training, by
-// the lists of its plan, uint32 each; their indexes begin with "DGNNPIX2", or with "DGNNPIX3" if they have chunks of
-// evaluation, and have one section in each entry. Versions 3, 5 and 7 are for multi-label graphs, where every batch has
-// Targets of target_bytes (a fact) bytes per seed node, versions 4 and 5 for packs with chunks of evaluation, which later
-// versions may have or not.
+// must be made again. In versions 2 to 5, a graph has one section: the form of batchcodec.Append and, for training, the
+// lists of the plan as uint32. Their indexes have one section in each entry, and begin with "DGNNPIX2", or with
+// "DGNNPIX3" if there are chunks of evaluation. Versions 3, 5 and 7 are for multi-label graphs, where every batch has
+// Targets of target_bytes (a fact) bytes per seed node. Versions 4 and 5 have chunks of evaluation, 2 and 3 do
+// not, and 6 and 7 may.
 package packfile
 
 import (
@@ -175,7 +175,7 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format of packs that this program makes. MultiLabelFormat is its version for batches with Targets.
+// Format is the directory format of new packs. MultiLabelFormat is its version for batches with Targets.
 var (
 	Format           = stage.Format{Name: "diskgnn.pack", Version: 6}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 7}
@@ -189,8 +189,8 @@ func FormatFor(targetBytes int) stage.Format {
 	return Format
 }
 
-// version has the properties of a version of the format: whether batches have Targets, whether graphs are bytewise, and
-// whether, of these versions, validation batches have chunks.
+// version has the properties of a version of the format: whether batches have Targets, whether graphs are bytewise, and,
+// if so, whether validation batches have chunks.
 type version struct{ targets, bytewise, evalChunks bool }
 
 var versions = stage.Versions[version]{
@@ -204,6 +204,17 @@ var versions = stage.Versions[version]{
 
 // Formats returns the formats of all packs that this program reads.
 func Formats() []stage.Format { return versions.Formats(Format.Name) }
+
+// Older returns the version that came before FormatFor(targetBytes), for packs with or without chunks of validation
+// batches.
+func Older(targetBytes int, evalChunks bool) int {
+	for n, v := range versions {
+		if v == (version{targetBytes > 0, true, evalChunks}) {
+			return n
+		}
+	}
+	panic("packfile: no older version")
+}
 
 const (
 	// groupBatches is the least number of training batches in a group's files.

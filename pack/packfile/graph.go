@@ -26,9 +26,9 @@ const (
 
 // Needs are the parts of a batch's graph that a reader needs, beside its blocks, labels and plan.
 type Needs struct {
-	// Degrees are those of the input nodes.
+	// Degrees of the input nodes.
 	Degrees bool
-	// Ranks are those of all input nodes. Without, the ranks of rows in memory are read.
+	// Ranks of all input nodes. If it is not set, only the ranks of rows in memory are read.
 	Ranks bool
 	// Through is the last band with rows that are not in memory.
 	Through int
@@ -93,7 +93,8 @@ func (t *Train) GraphBytes() int { return length(t.Graph) }
 // GraphBytes returns the bytes of the graph.
 func (e *Eval) GraphBytes() int { return length(e.Graph) }
 
-// AppendSums appends the checksums of the sections of a graph, from which that of the file follows.
+// AppendSums appends the checksums of the sections of a graph. The checksum of a file of graphs is the hash of all of
+// these (binio.HashSums).
 func AppendSums(sums []uint32, sections []Section) []uint32 {
 	for _, s := range sections {
 		sums = append(sums, s.CRC)
@@ -101,13 +102,13 @@ func AppendSums(sums []uint32, sections []Section) []uint32 {
 	return sums
 }
 
-// none reports whether the sections are those of an absent graph.
+// none reports whether all sections are zero: the graph is in another shard.
 func none(s []Section) bool {
 	return !slices.ContainsFunc(s, func(s Section) bool { return s != Section{} })
 }
 
-// ranges yields the ranges of the sections with bytes of a graph at an offset of its file, and reports whether yield
-// wants more.
+// ranges yields the ranges of the sections of a graph at the given offset of its file, and reports whether yield wants
+// more. It leaves out empty sections.
 func ranges(offset int64, sections []Section, yield func(binio.Range) bool) bool {
 	for _, s := range sections {
 		if s.Bytes > 0 && !yield(binio.Range{Offset: offset, Len: int64(s.Bytes), CRC: s.CRC}) {
@@ -142,7 +143,7 @@ func (x *Index) EvalGraphs() iter.Seq[binio.Range] {
 	}
 }
 
-// sectioned notes where each section begins in dst, and computes its checksum.
+// sectioned appends the sections of a graph to dst, and their lengths and checksums to parts.
 type sectioned struct {
 	dst   []byte
 	from  int
@@ -155,9 +156,9 @@ func (s *sectioned) end() {
 	s.from = len(s.dst)
 }
 
-// AppendTrainGraph appends the graph of a training batch with its plan, and the sections to parts, which
-// begin at the beginning of dst. bands and ssd are the rows of each band of the chunk and of the SSD level. classes has
-// the first rank of each class of equal hotness, ascending; nil: ranks take more bytes.
+// AppendTrainGraph appends the graph of a training batch and its plan to dst, and the sections of it to parts. bands and ssd
+// are the numbers of rows of each band of the chunk and of the SSD level. classes has the first rank of each hotness,
+// ascending; nil gives the same ranks in more bytes.
 func AppendTrainGraph(dst []byte, parts []Section, b *graph.Batch, bands, ssd []int, p *Plan, classes []uint32) ([]byte, []Section) {
 	s := sectioned{dst: dst, from: len(dst), parts: parts}
 	s.dst = batchcodec.AppendList(s.dst, b.Degree, nil)
@@ -198,8 +199,7 @@ func (m *matrixRows) band(k int) [2][2]int {
 	return [2][2]int{{cold, cold + m.bands[k]}, {ssd, ssd + m.ssd[k]}}
 }
 
-// AppendEvalGraph is AppendTrainGraph for an evaluation batch, of which the first input nodes have their
-// rows in eval.bin.
+// AppendEvalGraph is AppendTrainGraph for an evaluation batch. The rows of the first input nodes are in eval.bin.
 func AppendEvalGraph(dst []byte, parts []Section, b *graph.Batch, rows int) ([]byte, []Section) {
 	s := sectioned{dst: dst, from: len(dst), parts: parts}
 	s.dst = batchcodec.AppendList(s.dst, b.Degree, nil)
@@ -227,9 +227,9 @@ func verifySections(name string, offset int64, sections []Section, lo, hi int, r
 	return nil
 }
 
-// DecodeTrainGraph checks and decodes the graph and the plan of training batch i from raw, the bytes of
-// TrainGraph for the same needs. It reuses the memory of b and p. b.Degree is empty if degrees were not needed, and an
-// input node has UnreadRank if its rank was not. A pack of an older version has all. Damage is an error of kind
+// DecodeTrainGraph checks and decodes the graph and the plan of training batch i. raw has the bytes that TrainGraph
+// returns for the same needs. It reuses the memory of b and p. Without Needs.Degrees, b.Degree is empty. Ranks that are
+// not needed are UnreadRank. From a pack of an older version, all are read. Damage is an error of kind
 // fault.ErrCorrupt.
 func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p *Plan) error {
 	t := &r.index.Train[i]
@@ -257,9 +257,9 @@ func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p 
 	return r.checkRows(i, hi-bandSections, b, p)
 }
 
-// checkRows checks the ranks of the hot rows and of the given number of the hottest bands, and the plan: rows are fetched
-// by rank, place and entry, which must agree with the row's position in the matrix, or a wrong row would be
-// read. With -1 bands no ranks were read.
+// checkRows checks the plan, and the ranks of the hot rows and of the `read` hottest bands; -1 means that no ranks were
+// read. Rows are fetched by rank, place and entry. If these did not agree with the row's position in the matrix, a
+// wrong row would be read.
 func (r *Reader) checkRows(i, read int, b *graph.Batch, p *Plan) error {
 	t := &r.index.Train[i]
 	name := r.Path(GraphFile(r.Group(i)))
@@ -287,7 +287,7 @@ func (r *Reader) checkRows(i, read int, b *graph.Batch, p *Plan) error {
 	return inRange(name, t.GraphOffset, b.Input[of.hot:], 0, r.index.Edges[len(r.index.Edges)-1])
 }
 
-// decodeBytes decodes a graph and its plan as packs of versions 2 to 5 have them.
+// decodeBytes decodes a graph and its plan in the form of versions 2 to 5.
 func decodeBytes(raw []byte, b *graph.Batch, p *Plan, ssd, hits, admit int) error {
 	whole := len(raw) - 4*(ssd+hits+admit)
 	if whole < 0 {
@@ -371,8 +371,8 @@ func fillUnread(ranks []uint32) {
 	}
 }
 
-// DecodeEvalGraph checks and decodes the graph of an evaluation batch from raw, the bytes of Eval.EvalGraph. It
-// reuses the memory of b. b.Degree is empty if degrees were not needed. Damage is an error of kind fault.ErrCorrupt.
+// DecodeEvalGraph checks and decodes the graph of an evaluation batch. raw has the bytes that Eval.EvalGraph returns. It
+// reuses the memory of b. Without degrees, b.Degree is empty. Damage is an error of kind fault.ErrCorrupt.
 func (r *Reader) DecodeEvalGraph(e *Eval, degrees bool, raw []byte, b *graph.Batch) error {
 	name := r.Path(EvalGraphFile)
 	lo := 0
@@ -437,8 +437,9 @@ func (e *Eval) decodeSections(raw []byte, lo int, b *graph.Batch) error {
 	return b.Validate()
 }
 
-// DecodeInputs decodes the input nodes of an evaluation batch alone, from the bytes of EvalGraph without degrees, into the
-// memory of the given list. It is for packs of this version, which are being made. Damage is an error of kind fault.ErrCorrupt.
+// DecodeInputs decodes only the input nodes of an evaluation batch, into the memory of the given list. raw has the bytes that
+// EvalGraph returns without degrees. It is for a pack that is being made, and cannot read older versions. Damage is
+// an error of kind fault.ErrCorrupt.
 func (e *Eval) DecodeInputs(name string, raw []byte, into []uint32) ([]uint32, error) {
 	if err := verifySections(name, e.GraphOffset, e.Graph, blockSection, evalSections, raw); err != nil {
 		return into, err

@@ -72,8 +72,8 @@ type Index struct {
 	Bytewise bool
 }
 
-// Clear makes zero entries for the given numbers of batches. An index has such entries for batches that are not in its
-// directory. Bands and Bytewise must be set.
+// Clear makes zero entries for the given numbers of batches. Batches of other shards have such entries. Bands and Bytewise
+// must be set.
 func (x *Index) Clear(train, valid, test int) {
 	x.Train, x.Valid, x.Test = make([]Train, train), make([]Eval, valid), make([]Eval, test)
 	bands := x.Bands
@@ -91,7 +91,7 @@ func (x *Index) Clear(train, valid, test int) {
 	}
 }
 
-// EvalBatch returns the entry of an evaluation batch, where those of the test follow those of the validation.
+// EvalBatch returns the entry of an evaluation batch. Test batches are counted on from the validation batches.
 func (x *Index) EvalBatch(i int) *Eval {
 	if i < len(x.Valid) {
 		return &x.Valid[i]
@@ -133,8 +133,8 @@ func (x *Index) evalBytes() int {
 	return n
 }
 
-// EntryBytes returns the bytes of an entry of a training batch and of an evaluation batch in the index of a pack of this
-// version, without chunks of evaluation.
+// EntryBytes returns the bytes of the entries of a training batch and of an evaluation batch in the index of a new pack
+// without chunks of evaluation.
 func EntryBytes(bands int) (train, eval int) {
 	x := Index{Bands: bands}
 	return x.trainBytes(), x.evalBytes()

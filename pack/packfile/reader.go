@@ -68,7 +68,7 @@ func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, 
 		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
 	}
 	if r.index.Bytewise != r.version.bytewise || r.index.EvalChunks != r.params.EvalChunks {
-		return nil, r.damaged("the index is not of format %s, or its chunks are not those of the parameters", m.Format)
+		return nil, r.damaged("the index does not fit the format %s and the parameters", m.Format)
 	}
 	return r, r.checkIndex()
 }

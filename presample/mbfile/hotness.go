@@ -27,9 +27,9 @@ func (r *Reader) Hotness() ([]uint32, error) {
 }
 
 // Ranks sets rank[v] to the place of node v by descending hotness, ties by ascending id. touched is
-// the number of nodes with a hotness above 0; they have the first ranks. classes has the first rank of each hotness
-// that nodes have, ascending. It holds 12 bytes for each
-// value from 0 to the largest hotness. hotness and rank have an element for each node.
+// the number of nodes with a hotness above 0; they have the first ranks. classes has the first rank of each
+// hotness, ascending. It holds 12 bytes for each value from 0 to the largest hotness. hotness and rank have an element
+// for each node.
 func Ranks(hotness, rank []uint32) (touched int64, classes []uint32) {
 	most := uint32(0)
 	if len(hotness) > 0 {

@@ -153,7 +153,7 @@ func (p *Memory) plan(o *Options, facts *Facts, least bool, memory int64, hold f
 		GPUMemory: p.gpuLeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(o.Epochs*facts.Store.BatchesPerEpoch) * p.Replicas})
 }
 
-// unused returns the parts of batches that the model does not use. Another process may use all.
+// unused returns the parts of batches that the model does not use. A process that takes the batches may use all.
 func (o *Options) unused(needs *Needs) featurestore.Unused {
 	if needs.Shared {
 		return featurestore.Unused{}

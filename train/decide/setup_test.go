@@ -95,7 +95,7 @@ func TestLinesOfRanks(t *testing.T) {
 	}
 }
 
-// TestUnused: who uses which parts of a batch.
+// TestUnused: the parts of a batch that a model does not use.
 func TestUnused(t *testing.T) {
 	all, none := featurestore.Unused{Ranks: true, Degrees: true}, featurestore.Unused{}
 	for name, c := range map[string]struct {

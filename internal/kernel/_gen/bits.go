@@ -5,10 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// unpack writes unpackPlain for groups of eight values of at most 25 bits. A group has as many bytes as a
-// value has bits. The first four values are within 16 bytes from its beginning, the others within 16 bytes
-// from the byte half: places moves the four bytes of each value to its lane, and shifts removes the bits in
-// front.
+// unpack writes unpackPlain for groups of eight values of at most 25 bits. Values of w bits make groups of w bytes. The
+// first four values are in the 16 bytes from the group's beginning, the other four in the 16 bytes from byte half
+// on. places moves the four bytes of each value to its lane, and shifts removes the bits in front.
 func unpack() {
 	begin(avx2, "unpack", "func(dst *uint32, src *byte, groups, width, half int, mask uint32, places *byte, shifts *uint32)", "unpackPlain")
 	dst, src, n := pointer("dst"), pointer("src"), pointer("groups")
