@@ -41,6 +41,7 @@ func commands() []command {
 		{"loader", "the loader alone beside the drive's rate", 5, loaderCommand},
 		{"packing", "packing beside the drive's rates", 5, packingCommand},
 		{"topology", "orders of nodes for a cache of neighbours", 0, topologyCommand},
+		{"graphs", "bytes and decoding of the graphs of a pack, beside their entropy", 0, graphsCommand},
 		{"segments", "orders of the rows that the batches of a segment share", 0, segmentsCommand},
 		{"sample", "sampling beside GraphBolt and PyTorch Geometric", 5, sampleCommand},
 		{"job", "a whole job, from arrays to predictions, beside GraphBolt and PyTorch Geometric", 3, jobCommand},
