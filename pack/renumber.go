@@ -1,6 +1,9 @@
 package pack
 
 import (
+	"math"
+	"math/bits"
+
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/idset"
@@ -22,6 +25,7 @@ type renumberer struct {
 
 	key, keyTmp []uint64
 	val, valTmp []uint32
+	ranks       []uint32 // of the input nodes, in their old order; in evaluation also places
 	pos         []uint32 // new position of every old one
 	tmp, dst    []uint32
 	classes     []uint32 // first rank of each class of hotness
@@ -38,12 +42,13 @@ func (r *renumberer) train(b *graph.Batch) {
 	n := len(b.Input)
 	r.grow(n)
 	bands := len(r.edges)
+	r.gather(b.Input)
 	for i, v := range b.Input {
-		rank := r.rank[v]
+		rank := r.ranks[i]
 		band := cut.BandOf(r.edges, rank)
 		group, place := band, v
 		if band == bands {
-			group, place = 2*bands, ^rank
+			group, place = 2*bands, r.coldest()-rank
 		} else if r.shared != nil {
 			if at, ok := r.shared.Place(v); ok {
 				group, place = bands+band, at
@@ -56,7 +61,7 @@ func (r *renumberer) train(b *graph.Batch) {
 	key := r.key[:n]
 	r.cold, key = takeBands(r.cold, r.bands, key, 0)
 	r.plan.SSD, _ = takeBands(r.plan.SSD, r.ssd, key, bands)
-	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
+	r.apply(b)
 }
 
 // trainMin renumbers a sampled training batch in place for the policy min: [passing by, by ascending node
@@ -66,6 +71,7 @@ func (r *renumberer) train(b *graph.Batch) {
 func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
 	n := len(b.Input)
 	r.grow(n)
+	r.gather(b.Input)
 	for i, v := range b.Input {
 		r.key[i] = uint64(v)
 	}
@@ -89,7 +95,7 @@ func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
 	for _, k := range key {
 		r.plan.Hits = append(r.plan.Hits, uint32(k))
 	}
-	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
+	r.apply(b)
 }
 
 // append appends the graph of the training batch that was renumbered last, and its sections to parts.
@@ -119,46 +125,72 @@ func (r *renumberer) evaluation(b *graph.Batch) int {
 	n := len(b.Input)
 	r.grow(n)
 	rows := 0
+	r.gather(b.Input)
 	for i, v := range b.Input {
-		if rank := r.rank[v]; int64(rank) < r.hot {
-			r.key[i] = 1<<32 | uint64(^rank)
+		if rank := r.ranks[i]; int64(rank) < r.hot {
+			r.key[i] = 1<<32 | uint64(r.coldest()-rank)
 		} else {
 			r.key[i] = uint64(v) // places ascend with node ids
+			r.ranks[i] = r.base + r.eval.Place(v)
 			rows++
 		}
 	}
 	r.sort(n)
-	r.apply(b, func(v uint32) uint32 {
-		if rank := r.rank[v]; int64(rank) < r.hot {
-			return rank
-		}
-		return r.base + r.eval.Place(v)
-	})
+	r.apply(b)
 	return rows
 }
 
 func (r *renumberer) grow(n int) {
 	r.key, r.keyTmp = binio.Grow(r.key, n), binio.Grow(r.keyTmp, n)
 	r.val, r.valTmp = binio.Grow(r.val, n), binio.Grow(r.valTmp, n)
-	r.pos, r.tmp = binio.Grow(r.pos, n), binio.Grow(r.tmp, n)
+	r.pos, r.tmp, r.ranks = binio.Grow(r.pos, n), binio.Grow(r.tmp, n), binio.Grow(r.ranks, n)
 }
 
-// sort orders r.key and leaves in r.val the old position of each key.
+// sort orders the first n of r.key: groups of at most 8 bits above places of 32. It leaves the old position of each key
+// in r.val. The position is sorted as the low bits of the key, if there is room.
 func (r *renumberer) sort(n int) {
+	key, all := r.key[:n], uint64(0)
+	for _, k := range key {
+		all |= k
+	}
+	place, index := bits.Len32(uint32(all)), bits.Len(uint(max(n-1, 0)))
+	if width := place + bits.Len64(all>>32); width+index <= 64 {
+		for i, k := range key {
+			key[i] = (k>>32<<place|k&math.MaxUint32)<<index | uint64(i)
+		}
+		cut.SortKeys(key, r.keyTmp, index, index+width)
+		for i, k := range key {
+			r.val[i] = uint32(k & (1<<index - 1))
+			k >>= index
+			key[i] = k>>place<<32 | k&(1<<place-1)
+		}
+		return
+	}
 	for i := range r.val[:n] {
 		r.val[i] = uint32(i)
 	}
-	cut.SortPairs(r.key, r.keyTmp, r.val, r.valTmp)
+	cut.SortPairs(key, r.keyTmp, r.val, r.valTmp)
 }
 
-// apply permutes b by r.val, naming the input nodes anew.
-func (r *renumberer) apply(b *graph.Batch, name func(node uint32) uint32) {
+// gather collects the ranks of nodes in r.ranks. The loop has nothing else, so that the processor has several cache
+// misses in flight.
+func (r *renumberer) gather(nodes []uint32) {
+	ranks := r.ranks[:len(nodes)]
+	for i, v := range nodes {
+		ranks[i] = r.rank[v]
+	}
+}
+
+// coldest returns the largest rank.
+func (r *renumberer) coldest() uint32 { return uint32(len(r.rank) - 1) }
+
+// apply permutes b by r.val. The input nodes become r.ranks.
+func (r *renumberer) apply(b *graph.Batch) {
 	n := len(b.Input)
 	for i, old := range r.val[:n] {
 		r.pos[old] = uint32(i)
-		r.tmp[i] = name(b.Input[old])
+		b.Input[i] = r.ranks[old]
 	}
-	copy(b.Input, r.tmp)
 	for i, old := range r.val[:n] {
 		r.tmp[i] = b.Degree[old]
 	}

@@ -63,10 +63,11 @@ func AppendList(dst []byte, values, classes []uint32) []byte {
 		return appendList(dst, listDown, values[0], values)
 	}
 	if within := classesOf(classes, least, most); len(within) > 0 {
-		c := newClassed(within)
-		if c.bytes(values) < listHead+blockBytes(values, least) {
-			return c.append(dst, values)
+		list := appendClasses(dst, values, within)
+		if len(list)-len(dst) < listHead+blockBytes(values, least) {
+			return list
 		}
+		dst = list[:len(dst)]
 	}
 	return appendList(dst, listPlain, least, values)
 }
@@ -113,7 +114,7 @@ func blockBytes(values []uint32, base uint32) int {
 // appendList appends a list without classes.
 func appendList(dst []byte, form byte, base uint32, values []uint32) []byte {
 	dst = binary.LittleEndian.AppendUint32(append(dst, form), base)
-	return appendBlocks(dst, values, func(block, values []uint32) {
+	return appendBlocks(dst, values, func(_ []byte, block, values []uint32) {
 		for i, v := range values {
 			switch form {
 			case listPlain:
@@ -127,15 +128,15 @@ func appendList(dst []byte, form byte, base uint32, values []uint32) []byte {
 	})
 }
 
-// appendBlocks appends the widths of all blocks, and then the blocks. f is called for the blocks in order and computes
-// a block from the values at the same places.
-func appendBlocks(dst []byte, values []uint32, f func(block, values []uint32)) []byte {
+// appendBlocks appends the widths of all blocks, and then the blocks. f is called for the blocks in order. It computes
+// a block from the values at the same places, and may write to the bytes that dst had before.
+func appendBlocks(dst []byte, values []uint32, f func(dst []byte, block, values []uint32)) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, (len(values)+listBlock-1)/listBlock)...)
 	var room [listBlock]uint32
 	for ; len(values) > 0; at++ {
 		block := room[:min(listBlock, len(values))]
-		f(block, values[:len(block)])
+		f(dst, block, values[:len(block)])
 		most := uint32(0)
 		for _, v := range block {
 			most |= v
@@ -154,68 +155,41 @@ type classed struct {
 	last  [maxClasses]uint32
 }
 
-func newClassed(begin []uint32) *classed { return &classed{begin: begin} }
-
-func (c *classed) reset() { copy(c.last[:], c.begin) }
-
-// of returns the class of a value.
+// of returns the class of a value: the last one that begins at or before it.
 func (c *classed) of(v uint32) int {
-	lo, n := 0, len(c.begin)
-	for n > 1 { // begin[lo] ≤ v < begin[lo+n]
+	lo := 0
+	for n := len(c.begin); n > 1; {
 		half := n / 2
 		if c.begin[lo+half] <= v {
 			lo += half
-			n -= half
-		} else {
-			n = half
 		}
+		n -= half
 	}
 	return lo
 }
 
-// step returns the difference of a value to the one before of its class.
-func (c *classed) step(v uint32) uint32 {
-	k := c.of(v)
-	d := v - c.last[k]
-	c.last[k] = v
-	return d
-}
-
 func (c *classed) width() int { return bits.Len32(uint32(len(c.begin) - 1)) }
 
-// bytes returns the length of the list.
-func (c *classed) bytes(values []uint32) int {
-	c.reset()
-	n := listHead + 4*len(c.begin) + kernel.PackedBytes(len(values), c.width())
-	for len(values) > 0 {
-		block := values[:min(listBlock, len(values))]
-		most := uint32(0)
-		for _, v := range block {
-			most |= c.step(v)
-		}
-		n += 1 + kernel.PackedBytes(len(block), bits.Len32(most))
-		values = values[len(block):]
-	}
-	return n
-}
-
-func (c *classed) append(dst []byte, values []uint32) []byte {
-	dst = binary.LittleEndian.AppendUint32(append(dst, listClasses), uint32(len(c.begin)))
-	dst = append(dst, binio.Bytes(c.begin)...)
-	var of [8 * listBlock]uint32 // whole bytes, whatever the width
-	for rest := values; len(rest) > 0; {
-		n := min(len(of), len(rest))
-		for i, v := range rest[:n] {
-			of[i] = uint32(c.of(v))
-		}
-		dst = kernel.AppendPacked(dst, of[:n], c.width())
-		rest = rest[n:]
-	}
-	c.reset()
-	return appendBlocks(dst, values, func(block, values []uint32) {
+// appendClasses appends a list with the classes that begin at the given values.
+func appendClasses(dst []byte, values, begin []uint32) []byte {
+	c := classed{begin: begin}
+	copy(c.last[:], begin)
+	dst = binary.LittleEndian.AppendUint32(append(dst, listClasses), uint32(len(begin)))
+	dst = append(dst, binio.Bytes(begin)...)
+	// A block's classes have whole bytes, so that each block of them has its place.
+	at, width := len(dst), c.width()
+	dst = append(dst, make([]byte, kernel.PackedBytes(len(values), width))...)
+	end := len(dst)
+	var class [listBlock]uint32
+	return appendBlocks(dst, values, func(dst []byte, block, values []uint32) {
 		for i, v := range values {
-			block[i] = c.step(v)
+			k := c.of(v)
+			class[i] = uint32(k)
+			block[i], c.last[k] = v-c.last[k], v
 		}
+		n := kernel.PackedBytes(len(values), width)
+		kernel.AppendPacked(dst[at:at:min(at+n, end)], class[:len(values)], width)
+		at += n
 	})
 }
 

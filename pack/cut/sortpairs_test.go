@@ -1,10 +1,11 @@
 package cut
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -38,8 +39,30 @@ func TestSortPairs(t *testing.T) {
 		for i := range key {
 			got[i] = pair{key[i], val[i]}
 		}
-		if d := cmp.Diff(want, got, cmp.AllowUnexported(pair{})); d != "" {
+		if d := gocmp.Diff(want, got, gocmp.AllowUnexported(pair{})); d != "" {
 			t.Fatal(d)
+		}
+	})
+}
+
+// TestSortKeys sorts by any run of bits. Keys that are equal there keep their order.
+func TestSortKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.SliceOfN(rapid.Uint64(), 0, 600).Draw(t, "keys")
+		from := rapid.IntRange(0, 63).Draw(t, "from")
+		to := rapid.IntRange(from, min(64, from+44)).Draw(t, "to")
+		if rapid.Bool().Draw(t, "few distinct") {
+			for i := range key {
+				key[i] &= 0x8007_0000_F000_0003
+			}
+		}
+		want := slices.Clone(key)
+		slices.SortStableFunc(want, func(a, b uint64) int {
+			mask := uint64(1)<<(to-from) - 1
+			return cmp.Compare(a>>from&mask, b>>from&mask)
+		})
+		if SortKeys(key, make([]uint64, len(key)+3), from, to); !slices.Equal(key, want) {
+			t.Fatalf("bits %d to %d: got %x, want %x", from, to, key, want)
 		}
 	})
 }

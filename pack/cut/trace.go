@@ -194,6 +194,43 @@ func SortPairs(key, keyTmp []uint64, val, valTmp []uint32) {
 	}
 }
 
+// SortKeys sorts key ascending by the bits from ≤ b < to, at most 44. Keys that are equal in these bits keep their order.
+// tmp is scratch of at least the same length. It is a radix sort that counts the digits of all its passes at once.
+func SortKeys(key, tmp []uint64, from, to int) {
+	const most = 11 // bits of a digit: the counts of one fit the nearest cache
+	digits := (to - from + most - 1) / most
+	if digits == 0 {
+		return
+	}
+	width := (to - from + digits - 1) / digits
+	mask := uint64(1)<<width - 1
+	var counts [4][1 << most]uint32
+	for _, k := range key {
+		k >>= from
+		for d := range digits {
+			counts[d][k&mask]++
+			k >>= width
+		}
+	}
+	src, dst := key, tmp[:len(key)]
+	for d := range digits {
+		at, sum := &counts[d], uint32(0)
+		for i, c := range at[:mask+1] {
+			at[i], sum = sum, sum+c
+		}
+		shift := from + d*width
+		for _, k := range src {
+			p := &at[k>>shift&mask]
+			dst[*p] = k
+			*p++
+		}
+		src, dst = dst, src
+	}
+	if digits%2 == 1 {
+		copy(key, src)
+	}
+}
+
 // Rank returns the rank of every node by descending hotness, ties by ascending node, and the number of
 // nodes with a hotness above 0: nodes that training batches touch. hotness is indexed by node. See mbfile.Ranks, also
 // for classes.
