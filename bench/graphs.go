@@ -21,10 +21,11 @@ import (
 //
 //	go run ./bench graphs PACK SAMPLES
 //
-// floor_bytes is the entropy of the same numbers: edges in their order, positions of sources uniform, numbers of edges and
-// degrees by their frequencies in the batch, ranks as a random set of the nodes of each hotness in random order of the
-// hotnesses. For each cache of the pack, sage_bytes and gcn_bytes are what a model reads that needs neither degrees nor all ranks, and one
-// that needs degrees. Milliseconds are for a batch on one core, from memory; all_ms is everything.
+// floor_bytes is the entropy of the same numbers: sources of edges are uniform, in the order of the edges; numbers of
+// edges and degrees have their frequencies in the batch; ranks are a random set of the nodes of each hotness, and
+// the hotnesses of a band's rows are in random order. For each cache of the pack, sage_bytes are read by a model
+// that needs neither degrees nor the ranks of rows on disk, and gcn_bytes by a model that needs degrees. Milliseconds
+// are for decoding a batch on one core, from memory: sage_ms for sage_bytes, all_ms for the whole graph.
 func graphsCommand(h *harness, _ *flag.FlagSet) func(context.Context, []string) error {
 	return func(_ context.Context, args []string) (err error) {
 		if len(args) != 2 {
