@@ -52,6 +52,7 @@ func TestSubcommands(t *testing.T) {
 		{"packing -dataset GRAPH -samples SAMPLES -rounds 1 -write-bytes 65536 -- --cache 10%", "fraction_of_bound"},
 		{"topology -fanout 2,2 GRAPH", "hits,requests_per_batch"},
 		{"segments -lengths 2 -cache 0 -dim 8 SAMPLES", "bytes_over_used,runs_per_batch"},
+		{"graphs PACK SAMPLES", "stored_bytes,floor_bytes,sage_bytes,gcn_bytes,all_ms"},
 		{"sgemm -rounds 1 -time 1ms -shape nn8x8x8 -kinds gonum", "gonum"},
 		{"step BLOCKS -make SAMPLES -dataset GRAPH", ""},
 		{"step BLOCKS -steps 1 -warmup 0 -hidden 4", "median_ms,step_per_sgemm,prepare_ms"},
