@@ -44,7 +44,7 @@ func TestSubcommands(t *testing.T) {
 	const small = " -nodes 1000 -dim 8 -seeds 200"
 	ran := map[string]bool{}
 	for _, c := range []struct{ args, keys string }{
-		{"turns -rounds 1 -watch -swap -drop GRAPH -drive GRAPH/features.bin -same losses,weights -close first_loss -each=--threads\\x201 -each --quiet -- train --pack PACK --epochs 2 --hidden 4 --layer-order aggregate", "side,over,epoch_seconds"},
+		{"turns -rounds 1 -before BIN -each-before --quiet -watch -swap -drop GRAPH -drive GRAPH/features.bin -same losses,weights -close first_loss -each=--threads\\x201 -each --quiet -- train --pack PACK --epochs 2 --hidden 4 --layer-order aggregate", "side,over,epoch_seconds"},
 		{"accuracy -dataset GRAPH -seeds 1 -variants uniform,labor-2,int8 -plan -min -presample --fanout\\x202,2 -train --epochs\\x202\\x20--hidden\\x204", "exact,exact_difference_points,epoch_bytes_min_10,disk_bytes_5,sampled"},
 		{"importing -nodes 900 -edges 3000 -dim 4", "import_seconds,share,inflated_bytes"},
 		{"tables -rounds 1 -nodes 9 EDGES", "edges_per_second,reading_per_second"},
@@ -66,7 +66,7 @@ func TestSubcommands(t *testing.T) {
 		{"hyperion -suggest=false -sensitivities=false", "published,simulated,difference_percent,tpc_ratio"},
 		{"beacon -batches 1", "authors"},
 	} {
-		words := strings.Fields(strings.NewReplacer("GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks"), "EDGES", edges, "RUN", trained).Replace(c.args))
+		words := strings.Fields(strings.NewReplacer("BIN", bin, "GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks"), "EDGES", edges, "RUN", trained).Replace(c.args))
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], `\x20`, " ")
 		}

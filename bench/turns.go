@@ -100,6 +100,12 @@ func turnsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 		t.each = append(t.each, s)
 		return nil
 	})
+	before := f.String("before", "", "an earlier version of the program, with a side for each -each-before")
+	var eachBefore []string
+	f.Func("each-before", "flags of one side of the program of -before; repeat it for each side", func(s string) error {
+		eachBefore = append(eachBefore, s)
+		return nil
+	})
 	figures := f.String("figures", "epoch_seconds,steady_seconds,bytes_read,bytes_written,read_seconds,compute_seconds,cache_rows,seconds,peak_anon_bytes,peak_rss_bytes",
 		"keys to print, if the command has them; ratios are of the first one")
 	f.StringVar(&t.same, "same", "", "keys that must not differ")
@@ -123,6 +129,14 @@ func turnsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 		if *rated != "" {
 			sides = append(sides, newDrive(h.io, *rated).side())
 		}
+		earlier, ofBefore := t, *h
+		ofBefore.binary = *before
+		earlier.harness = &ofBefore
+		for _, more := range eachBefore {
+			sides = append(sides, side{"before [" + more + "]", func(ctx context.Context, _ int) (row, error) {
+				return earlier.once(ctx, slices.Concat(args, strings.Fields(more)))
+			}})
+		}
 		for _, more := range t.each {
 			sides = append(sides, side{"[" + more + "]", func(ctx context.Context, _ int) (row, error) {
 				return t.once(ctx, slices.Concat(args, strings.Fields(more)))
@@ -133,7 +147,7 @@ func turnsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 			return err
 		}
 		name, last := t.figures[0], sides[len(sides)-1].name
-		for _, s := range sides[len(sides)-len(t.each) : len(sides)-1] {
+		for _, s := range sides[len(sides)-len(t.each)-len(eachBefore) : len(sides)-1] {
 			if err := h.report(row{{"side", s.name}, {"over", last}, {name, all.median(s.name, name) / all.median(last, name)}}); err != nil {
 				return err
 			}
