@@ -113,6 +113,8 @@ func TestPythonLoader(t *testing.T) {
 	do(t, "pack --dataset d --samples s --out min --cache 5% --policy min")
 	do(t, "presample --dataset d --out so --batch-size 40 --fanout 3,4 --order dispersed --partitions 6 --buffer 3")
 	do(t, "pack --dataset d --samples s --out z --cache 5% --compress-chunks zstd")
+	do(t, "pack --dataset d --samples s --out bf --cache 5% --dtype bf16")
+	do(t, "pack --dataset d --samples s --out half --cache 5% --dtype fp16 --policy min")
 	do(t, "pack --dataset d --samples s --out q6 --cache 0 --bands none --max-disk 6x --eval-chunks")
 	do(t, "generate --out c --nodes 900 --avg-degree 8 --dim 24 --classes 5 --train-ratio 0.2 --compress")
 	do(t, "presample --dataset c --out sc --batch-size 40 --fanout 3,4")

@@ -218,6 +218,9 @@ type PlanOptions struct {
 	// Reads is the storage stack of the store if the device can submit reads to it; nil: the host submits
 	// all reads. If the store cannot use it, Layout.Note has the reason.
 	Reads iostack.DeviceStack
+	// Stored asks for matrices of rows in the type that the store has them in, for a consumer that takes this type. A store
+	// that complies says so in its Layout; the others widen.
+	Stored bool
 	// Unused are parts of batches that the model does not use.
 	Unused Unused
 }
@@ -289,7 +292,9 @@ type Layout struct {
 	Accesses int64
 	// Unchecked reports whether rows are read without comparing checksums.
 	Unchecked bool
-	Note      string // facts about the layout for the user, or ""
+	// Stored reports whether the rows of Slot.Matrix have the store's type, one after the other, and not float32.
+	Stored bool
+	Note   string // facts about the layout for the user, or ""
 
 	// Own has further parameters of the store for Open.
 	Own any

@@ -177,7 +177,7 @@ func (o FeedOptions) feed(ctx context.Context, fsys vfs.FS, to *feed.Server, rep
 // consumer returns the memory of the slots beside the matrices. With Engine above 0 the plan has slots for evaluation.
 func (o *FeedOptions) consumer(f *featurestore.Facts) decide.Needs {
 	named := o.Pack == "" // a pack has no ids of nodes
-	n := decide.Needs{Work: feed.Bytes(&f.TrainSizes, f.TargetBytes, named), Shared: true}
+	n := decide.Needs{Work: feed.Bytes(&f.TrainSizes, f.TargetBytes, named), Shared: true, Stored: o.DType == f.DType && f.DType != dtype.Float32}
 	if o.Split != featurestore.Train {
 		n.Engine, n.EvalWork = feed.MessageBytes, feed.Bytes(&f.EvalSizes, f.TargetBytes, named)
 	}
@@ -211,6 +211,7 @@ func (r *runner) feed(ctx context.Context, to *feed.Server, o *FeedOptions) erro
 		return epoch.OfPack(err)
 	}
 	held := r.decision.Memory.Layout.GPURows
+	to.Stored = r.decision.Memory.Layout.Stored
 	l.Work = func(sl featurestore.Slot) (engine.Work, error) { return to.Slot(sl, held, sizes, f.TargetBytes) }
 	l.Made = func() error {
 		if err := to.Greet(feed.Hello{Program: program.Version(), Split: o.split(), Fingerprint: r.fingerprint(o.split(), &l), Batches: each*l.Epochs - from, PerEpoch: each, From: from, DType: o.DType, Dim: f.Dim, Classes: f.Classes, TargetBytes: f.TargetBytes, Held: held}); err != nil || held == 0 {

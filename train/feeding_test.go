@@ -23,6 +23,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/shard"
@@ -586,5 +587,19 @@ func TestFeedEnds(t *testing.T) {
 	}
 	if err := end(); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestConsumersType: rows are as the store has them where the consumer takes this type.
+func TestConsumersType(t *testing.T) {
+	for _, c := range []struct {
+		store, asked dtype.Type
+		want         bool
+	}{{dtype.BFloat16, dtype.BFloat16, true}, {dtype.Float16, dtype.Float16, true}, {dtype.Float16, dtype.BFloat16, false}, {dtype.BFloat16, dtype.Float32, false},
+		{dtype.Float32, dtype.Float32, false}, {dtype.Int8, dtype.BFloat16, false}} {
+		o := FeedOptions{DType: c.asked}
+		if needs := o.consumer(&featurestore.Facts{DType: c.store, TrainSizes: graph.Sizes{Src: []int{1}, Dst: []int{1}, Edges: []int{1}}}); needs.Stored != c.want || !needs.Shared {
+			t.Errorf("rows of %s for %s: %+v", c.store, c.asked, needs)
+		}
 	}
 }

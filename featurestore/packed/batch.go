@@ -65,12 +65,13 @@ type matrix interface {
 type places struct {
 	rows []byte    // in packed form; its capacity reaches to the end of a page
 	x    []float32 // widened; nil if the host does not compute
+	dim  int       // float32s of a row in x
 }
 
 // from returns the places from the k-th on, for matrix.put.
 func (p places) from(k int, f *packfile.Facts) places {
 	if p.x != nil { // the host computes, and put widens
-		return places{x: p.x[k*f.Dim:]}
+		return places{x: p.x[k*p.dim:], dim: p.dim}
 	}
 	return places{rows: p.rows[k*f.RowBytes:]}
 }

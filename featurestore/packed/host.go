@@ -11,15 +11,27 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// host is the sink of matrices that the CPU assembles, in float32. Its table is in RAM. If a consumer holds the rows before
-// the table, the host leaves them out.
+// host is the sink of matrices that the CPU assembles, in float32 or as the pack has its rows. Its table is in RAM. If a
+// consumer holds the rows before the table, the host leaves them out.
 type host struct {
 	ramRows
 	copies *copier.Copier
+	// A row of the pack becomes dim float32s, converted from the given type. Rows that stay as they are count as
+	// RowBytes/4 float32s.
+	from dtype.Type
+	dim  int
 }
 
-// packed reports whether rows are float32: then their packed form is the form of the matrix.
-func (h *host) packed() bool { return h.src.facts.DType == dtype.Float32 }
+func newHost(rows ramRows, copies *copier.Copier, stored bool) *host {
+	f := &rows.src.facts
+	if stored {
+		return &host{rows, copies, dtype.Float32, f.RowBytes / 4}
+	}
+	return &host{rows, copies, f.DType, f.Dim}
+}
+
+// packed reports whether the packed form of rows is the form of the matrix.
+func (h *host) packed() bool { return h.from == dtype.Float32 }
 
 func (h *host) count(l *featurestore.Layout) { l.RAMBytes = h.ramRows.bytes() }
 
@@ -32,7 +44,7 @@ func (h *host) close() error {
 }
 
 func (h *host) matrix(b *batch, m *memory, size matrixSize) matrix {
-	return &hostMatrix{host: h, b: b, mem: m.land(int64(size.rows) * 4 * int64(h.src.facts.Dim))}
+	return &hostMatrix{host: h, b: b, mem: m.land(int64(size.rows) * 4 * int64(h.dim))}
 }
 
 func (h *host) entry(k uint32) []byte {
@@ -95,26 +107,24 @@ func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
 func (m *hostMatrix) x(rows int) []float32 { return m.part(0, rows) }
 
 func (m *hostMatrix) part(first, rows int) []float32 {
-	dim := m.src.facts.Dim
-	return m.mem.Float32s()[first*dim : (first+rows)*dim]
+	return m.mem.Float32s()[first*m.dim : (first+rows)*m.dim]
 }
 
 func (m *hostMatrix) land(s stretch) places {
-	row := 4 * m.src.facts.Dim
-	return places{rows: m.mem.Bytes()[s.to*row : (s.to+s.rows)*row], x: m.part(s.to, s.rows)}
+	row := 4 * m.dim
+	return places{rows: m.mem.Bytes()[s.to*row : (s.to+s.rows)*row], x: m.part(s.to, s.rows), dim: m.dim}
 }
 
 func (m *hostMatrix) put(to places, k int, row []byte) {
-	f := &m.src.facts
-	kernel.Widen(to.x[k*f.Dim:(k+1)*f.Dim], row, f.DType, f.Dim)
+	kernel.Widen(to.x[k*m.dim:(k+1)*m.dim], row, m.from, m.dim)
 }
 
 func (m *hostMatrix) take(s stretch, entries []uint32) {
-	f, first := &m.src.facts, m.host.first
+	first := m.host.first
 	// All rows of a band have lower ranks than the band before, and the table begins with a band or in the hot rows.
 	n := sort.Search(len(entries), func(i int) bool { return int64(entries[i]) < first })
 	m.b.GPURows += len(entries) - n
-	m.copies.Gather(m.part(s.to, n), m.host.rows(), entries[:n], uint32(first), f.DType, f.Dim)
+	m.copies.Gather(m.part(s.to, n), m.host.rows(), entries[:n], uint32(first), m.from, m.dim)
 }
 
 func (m *hostMatrix) admit(_ int, packed []byte, entries []uint32) {

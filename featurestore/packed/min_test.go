@@ -47,7 +47,7 @@ func (w *world) openMin(t fataler, stack iostack.Stack) (*packed.Store, *packed.
 // openMinOn opens one for a GPU that holds so much of the cache.
 func (w *world) openMinOn(t fataler, stack iostack.Stack, gpu *cuda.Device, share float64) (*packed.Store, *packed.Slot) {
 	t.Helper()
-	o := packed.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1}
+	o := packed.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1, Stored: w.stored}
 	near := int64(0)
 	if gpu != nil {
 		near = int64(share * float64(w.reader.Facts().HotRows))
@@ -136,7 +136,7 @@ func (w *world) checkMin(t fataler, stack iostack.Stack, gpu *cuda.Device, share
 			if buf, err = w.samples.Read(ctx, i, buf, &want); err != nil {
 				t.Fatal(err)
 			}
-			w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
+			w.holds(t, &want, sl.Batch(), w.matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
 			if sl.UsefulBytes > sl.BytesRead {
 				t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 			}

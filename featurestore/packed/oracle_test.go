@@ -21,6 +21,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
@@ -41,6 +42,7 @@ type world struct {
 	reader        *packfile.Reader
 	node          []uint32 // by rank
 	hold          featurestore.Hold
+	stored        bool // matrices have rows in the pack's type, where the host assembles them
 }
 
 // fataler is what is needed of *testing.T and *rapid.T.
@@ -164,7 +166,7 @@ func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Dev
 	}
 	edge := w.reader.Index().Edges[through]
 	rows := func(n int64) *budget.Size { return &budget.Size{Value: float64(n * int64(w.reader.Facts().RowBytes))} }
-	po := packed.PlanOptions{Cache: rows(edge), Memory: 1 << 30, Slots: 1, EvalSlots: 1, Hold: w.hold}
+	po := packed.PlanOptions{Cache: rows(edge), Memory: 1 << 30, Slots: 1, EvalSlots: 1, Hold: w.hold, Stored: w.stored}
 	if gpu != nil {
 		near := int64(share * float64(edge))
 		po.GPU, po.GPUMemory, po.GPUCache, po.Cache = gpu, 1<<30, rows(near), rows(edge-near)
@@ -193,12 +195,24 @@ func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Dev
 		must(store.Assemble(ctx, sl))
 		buf, err = w.samples.Read(ctx, i, buf, &want)
 		must(err)
-		w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
+		w.holds(t, &want, sl.Batch(), w.matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
 		if sl.UsefulBytes > sl.BytesRead {
 			t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 		}
 	}
 	w.checkEval(t, store, gpu)
+}
+
+// matrix is the function matrix, widened if it is stored.
+func (w *world) matrix(t fataler, sl *packed.Slot, gpu *cuda.Device) []float32 {
+	t.Helper()
+	if !w.stored || gpu != nil {
+		return matrix(t, sl, gpu)
+	}
+	f, n := w.reader.Facts(), len(sl.Batch().Input)
+	x := make([]float32, n*f.Dim)
+	kernel.Widen(x, sl.Matrix()[:n*f.RowBytes], f.DType, f.Dim)
+	return x
 }
 
 // matrix returns the slot's feature matrix, which may have to come from the GPU.
@@ -285,7 +299,7 @@ func (w *world) checkEval(t fataler, store *packed.Store, gpu *cuda.Device) {
 			}
 		}
 		slices.Sort(own)
-		w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 {
+		w.holds(t, &want, sl.Batch(), w.matrix(t, sl, gpu), func(i int) uint32 {
 			v := int64(sl.Batch().Input[i])
 			switch {
 			case i >= len(own):

@@ -142,7 +142,10 @@ func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
 	// Under min there is one edge above two bands: both bands of a chunk are read.
 	through := i + p.r.Index().Bands - len(p.edges)
-	return p.measured(Layout{Layout: featurestore.Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU)},
+	onGPU, f := min(rows, p.onGPU), p.r.Facts()
+	// The host copies rows of whole float32s, and a consumer that holds rows has float32.
+	stored := p.o.Stored && p.o.GPU == nil && onGPU == 0 && f.RowBytes%4 == 0
+	return p.measured(Layout{Layout: featurestore.Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: onGPU, Stored: stored},
 		Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, queued: p.queued,
 		Through: through, needs: packfile.Needs{Degrees: !p.o.Unused.Degrees, Ranks: !p.o.Unused.Ranks, Through: through}})
 }

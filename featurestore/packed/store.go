@@ -65,7 +65,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 
 	if l.GPU == nil {
 		s.remote = l.GPURows
-		s.sink = &host{ramRows{src: s.src, first: l.GPURows, end: l.heldHot(), eval: l.HeldEval}, s.copies}
+		s.sink = newHost(ramRows{src: s.src, first: l.GPURows, end: l.heldHot(), eval: l.HeldEval}, s.copies, l.Stored)
 	} else {
 		s.device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
 		s.sink = s.device

@@ -146,6 +146,8 @@ const AskState = 's'
 type Server struct {
 	// State returns the pieces of the store's state for a consumer that asks for it. Use calls it. Nil: there is none.
 	State func() ([][]byte, error)
+	// Stored reports whether the slots' matrices have the type that is said in the Hello, and not float32.
+	Stored bool
 
 	consumers []*consumer
 	slots     []*slot
@@ -309,7 +311,7 @@ func (s *Server) Rows(ctx context.Context, x []float32) error {
 // narrow converts the matrix in a slot, of float32, in place: row i begins at element i × dim of the other type. Rows that
 // the consumers hold have no content.
 func (s *Server) narrow(sl *slot, rows int, held []Range) error {
-	if s.dtype == dtype.Float32 {
+	if s.dtype == dtype.Float32 || s.Stored {
 		return nil
 	}
 	to, x := sl.matrix, binio.View[float32](sl.matrix[:4*rows*s.dim])

@@ -203,7 +203,7 @@ def dtypes():
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
 
     rows = dict(dataset="d", samples="s", ram_cache="10%")
-    for args in (dict(pack="p", ram_cache="5%"), dict(pack="min"), dict(pack="z"), dict(pack="q6"), dict(dataset="d", samples="s"), dict(rows, store="rows"), dict(rows, store="ginex"), dict(rows, store="gnndrive"), dict(rows, store="hyperion"),
+    for args in (dict(pack="p", ram_cache="5%"), dict(pack="min"), dict(pack="z"), dict(pack="q6"), dict(pack="bf", ram_cache="5%"), dict(pack="bf", split="valid"), dict(pack="half"), dict(dataset="d", samples="s"), dict(rows, store="rows"), dict(rows, store="ginex"), dict(rows, store="gnndrive"), dict(rows, store="hyperion"),
                  dict(rows, store="mmap"), dict(rows, store="gids", ram_cache="50%"), dict(rows, store="agnes", ram_cache="95%"), dict(dataset="d", samples="so", store="marius"), dict(pack="p", split="valid")):
         whole = [(b.x.copy(), key(b)[1:]) for b in Loader(epochs=2, **args)]
         for name, convert in (("bfloat16", bfloat16), ("float16", lambda x: x.astype("<f2"))):
