@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
@@ -66,13 +67,18 @@ func newStack(t testing.TB) iostack.Stack {
 }
 
 // readEverything reads every byte that matters of a pack, at one cache size.
-func readEverything(ctx context.Context, dir string, stack iostack.Stack, through int) (err error) {
+func readEverything(ctx context.Context, dir string, stack iostack.Stack, through int) error {
+	return readParts(ctx, dir, stack, through, featurestore.Unused{})
+}
+
+// readParts is readEverything for a model that leaves parts of the batches unused.
+func readParts(ctx context.Context, dir string, stack iostack.Stack, through int, unused featurestore.Unused) (err error) {
 	r, err := packfile.Open(vfs.OS, dir)
 	if err != nil {
 		return err
 	}
 	cache := budget.Size{Value: float64(r.Index().Edges[through] * int64(r.Facts().RowBytes))}
-	l, err := packed.Plan(r, packed.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	l, err := packed.Plan(r, packed.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 1, EvalSlots: 1, Unused: unused})
 	if err != nil {
 		return err
 	}

@@ -354,7 +354,15 @@ func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, 
 			fillUnread(b.Input[rows[0]:rows[1]])
 		}
 	}
-	return b.Validate()
+	return validate(b)
+}
+
+// validate returns the error of an invalid batch, of kind fault.ErrCorrupt.
+func validate(b *graph.Batch) error {
+	if err := b.Validate(); err != nil {
+		return fault.New(fault.ErrCorrupt, "%v", err)
+	}
+	return nil
 }
 
 // ended returns the error of a section's decoder, which must be at its end.
@@ -434,7 +442,7 @@ func (e *Eval) decodeSections(raw []byte, lo int, b *graph.Batch) error {
 	if err := ended(d, blockSection); err != nil {
 		return err
 	}
-	return b.Validate()
+	return validate(b)
 }
 
 // DecodeInputs decodes only the input nodes of an evaluation batch, into the memory of the given list. raw has the bytes that
