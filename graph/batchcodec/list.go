@@ -49,8 +49,8 @@ func MostList(n, bits int) int64 {
 	return listHead + int64((n+listBlock-1)/listBlock) + int64(kernel.PackedBytes(n, bits))
 }
 
-// AppendList appends the values in their shortest form. classes has the first value of each class, ascending; nil means
-// that there are no classes.
+// AppendList appends the values, as differences if all ascend or all descend, else in the shorter of the forms 0 and 3.
+// classes has the first value of each class, ascending; nil means that there are no classes.
 func AppendList(dst []byte, values, classes []uint32) []byte {
 	if len(values) == 0 {
 		return dst

@@ -1,0 +1,80 @@
+package batchcodec
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+)
+
+// TestMostByHand has bounds that lists and blocks reach.
+func TestMostByHand(t *testing.T) {
+	two := twoLayers()
+	two.Blocks[0].Dst = []uint32{1, 3, 0}
+	two.Targets = make([]byte, 2*5)
+	one := &graph.Batch{Blocks: []graph.Block{{NumSrc: 1, NumDst: 1, Indptr: []uint32{0, 9}, Indices: make([]uint32, 9), Dst: []uint32{0}}},
+		Input: []uint32{7}, Degree: []uint32{9}, Labels: []int32{1}}
+	for name, c := range map[string]struct{ got, want, bytes int64 }{
+		"no values":      {MostList(0, 7), 0, int64(len(AppendList(nil, nil, nil)))},
+		"a value":        {MostList(1, 0), 5 + 1, int64(len(AppendList(nil, []uint32{9}, nil)))},
+		"a block":        {MostList(128, 2), 5 + 1 + 32, int64(len(AppendList(nil, slices.Repeat([]uint32{1, 0, 3, 2}, 32), nil)))},
+		"a value more":   {MostList(129, 2), 5 + 2 + 33, int64(len(AppendList(nil, append(slices.Repeat([]uint32{1, 0, 3, 2}, 32), 3), nil)))},
+		"two layers":     {MostBlocks([]uint32{4, 3, 2}, []uint32{4, 2}, 2, 5), 16 + 2*16 + 3 + 2 + 2*(4+5), int64(len(AppendBlocks(nil, two)))},
+		"one source":     {MostBlocks([]uint32{1, 1}, []uint32{9}, 0, 0), 16 + 16 + 1 + 2 + 1 + 4, int64(len(AppendBlocks(nil, one)))},
+		"least, byte by": {LeastBytes([]uint32{4, 3, 2}, []uint32{4, 2}, 5), 16 + 2*16 + 4*4 + 3 + 4 + 2 + 2 + 2*(4+5), int64(len(Append(nil, two)) - 3*4 - 3)}, // without degrees, and places of destinations
+	} {
+		if c.got != c.want || c.bytes != c.want {
+			t.Errorf("%s: got %d, want %d, takes %d", name, c.got, c.want, c.bytes)
+		}
+	}
+	// Nine edges at one destination take four bits, unless each has at most three.
+	if n := MostBlocks([]uint32{1, 40}, []uint32{9}, 3, 0); n != 16+16+10+2+5+4*40 {
+		t.Errorf("40 destinations of at most three edges: %d bytes", n)
+	}
+}
+
+// TestMost: no list and no batch takes more, and no batch takes less, byte by byte.
+func TestMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := genBatch(t)
+		nodes, edges, row, most := []uint32{uint32(len(b.Input))}, []uint32(nil), 0, uint32(0)
+		for l := range b.Blocks {
+			k := &b.Blocks[l]
+			nodes, edges, most = append(nodes, uint32(k.NumDst)), append(edges, uint32(len(k.Indices))), max(most, mostEdges(k))
+		}
+		if len(b.Labels) > 0 {
+			row = len(b.Targets) / len(b.Labels)
+		}
+		n := int64(len(AppendBlocks(nil, b)))
+		if any, few := MostBlocks(nodes, edges, 0, row), MostBlocks(nodes, edges, int(max(most, 1)), row); few > any || n > few {
+			t.Errorf("%d bytes, bounds are %d and %d", n, few, any)
+		}
+		degrees := len(b.Degree) * binio.Width(maxOf(b.Degree))
+		if n, least := int64(len(Append(nil, b))-degrees), LeastBytes(nodes, edges, row); least > n {
+			t.Errorf("%d bytes, the bound is %d", n, least)
+		}
+	})
+}
+
+// TestListLengths: the lengths by which AppendList chooses a form are right.
+func TestListLengths(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values, classes := genList(t)
+		if len(values) == 0 {
+			return
+		}
+		least, most, _, _ := survey(values)
+		if got, want := listHead+blockBytes(values, least), len(appendList(nil, listPlain, least, values)); got != want {
+			t.Errorf("plain: %d bytes, want %d", got, want)
+		}
+		if within := classesOf(classes, least, most); len(within) > 0 {
+			c := newClassed(within)
+			if got, want := c.bytes(values), len(c.append(nil, values)); got != want {
+				t.Errorf("classes: %d bytes, want %d", got, want)
+			}
+		}
+	})
+}
