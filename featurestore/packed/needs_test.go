@@ -144,3 +144,24 @@ func (w *world) evalNeeds(t *testing.T, e *packfile.Eval, file []byte) {
 		t.Errorf("input nodes of a part: %v", err)
 	}
 }
+
+// TestDecodingAllocates: decoding again allocates the file's name alone.
+func TestDecodingAllocates(t *testing.T) {
+	for name, w := range map[string]*world{"static": small(t, "same"), "sharing": sharing(t), "min": buildMin(t, "int8", "s2")} {
+		r := w.reader
+		path := r.Path(packfile.GraphFile(0))
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := testing.AllocsPerRun(10, func() { path = r.Path(packfile.GraphFile(0)) })
+		for _, n := range []packfile.Needs{packfile.Everything, {}} {
+			var b graph.Batch
+			var p packfile.Plan
+			off, size := r.TrainGraph(0, n)
+			if got := testing.AllocsPerRun(10, func() { _ = r.DecodeTrainGraph(0, n, file[off:][:size], &b, &p) }); got > most {
+				t.Errorf("%s, %+v: %v allocations, the name takes %v", name, n, got, most)
+			}
+		}
+	}
+}

@@ -62,7 +62,7 @@ func (n Needs) span(sections, bands int, min bool) (lo, hi int) {
 func (r *Reader) TrainGraph(i int, n Needs) (offset int64, bytes int) {
 	t := &r.index.Train[i]
 	lo, hi := n.span(len(t.Graph), len(t.Bands), r.params.Policy == PolicyMin)
-	return within(t.GraphOffset, t.Graph, lo, hi)
+	return extent(t.GraphOffset, t.Graph, lo, hi)
 }
 
 // EvalGraph is TrainGraph for the graph of an evaluation batch, of which only the degrees may be left out.
@@ -71,10 +71,11 @@ func (e *Eval) EvalGraph(degrees bool) (offset int64, bytes int) {
 	if !degrees && len(e.Graph) > 1 {
 		lo = blockSection
 	}
-	return within(e.GraphOffset, e.Graph, lo, len(e.Graph))
+	return extent(e.GraphOffset, e.Graph, lo, len(e.Graph))
 }
 
-func within(offset int64, s []Section, lo, hi int) (int64, int) {
+// extent returns the range of the sections lo ≤ k < hi of a graph at an offset.
+func extent(offset int64, s []Section, lo, hi int) (int64, int) {
 	return offset + int64(length(s[:lo])), length(s[lo:hi])
 }
 
@@ -214,7 +215,7 @@ func AppendEvalGraph(dst []byte, parts []Section, b *graph.Batch, rows int) ([]b
 // verifySections checks the sections lo ≤ k < hi of a graph at an offset of a file against their checksums.
 // raw has these sections.
 func verifySections(name string, offset int64, sections []Section, lo, hi int, raw []byte) error {
-	offset, n := within(offset, sections, lo, hi)
+	offset, n := extent(offset, sections, lo, hi)
 	if n != len(raw) {
 		return fault.New(fault.ErrCorrupt, "%s: %d bytes were read of a graph, of which %d are needed", name, len(raw), n)
 	}
@@ -300,62 +301,95 @@ func decodeBytes(raw []byte, b *graph.Batch, p *Plan, ssd, hits, admit int) erro
 	return nil
 }
 
-// decodeSections decodes the sections lo ≤ k < hi.
-func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, plan [3]int) error {
-	var d *binio.Decoder
-	section := lo
-	begin := func() {
-		d = binio.NewDecoder(raw[:t.Graph[section].Bytes])
-		raw = raw[t.Graph[section].Bytes:]
-		section++
+// sectionReader decodes the sections of a graph, one after another.
+type sectionReader struct {
+	raw      []byte
+	sections []Section // that were not begun
+	begun    int
+	d        binio.Decoder
+}
+
+// readSections returns a reader of the sections lo ≤ k < hi, which are raw.
+func readSections(raw []byte, sections []Section, lo, hi int) sectionReader {
+	return sectionReader{raw: raw, sections: sections[lo:hi], begun: lo}
+}
+
+func (s *sectionReader) more() bool { return len(s.sections) > 0 }
+
+// begin returns the decoder of the next section. Its next call invalidates the decoder.
+func (s *sectionReader) begin() *binio.Decoder {
+	n := s.sections[0].Bytes
+	s.d = *binio.NewDecoder(s.raw[:n])
+	s.raw, s.sections = s.raw[n:], s.sections[1:]
+	s.begun++
+	return &s.d
+}
+
+// end returns the error of the section that was begun last. The decoder must be at its end.
+func (s *sectionReader) end() error {
+	if s.d.Rest() > 0 {
+		s.d.Fail("section %d ends %d bytes late", s.begun-1, s.d.Rest())
 	}
-	end := func() error { return ended(d, section-1) }
+	return s.d.Err()
+}
+
+// decodeSections decodes the sections lo ≤ k < hi. plan has the lengths of the plan's lists.
+func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, plan [3]int) error {
+	s := readSections(raw, t.Graph, lo, hi)
 	b.Degree = b.Degree[:0]
 	if lo == degreeSection {
-		begin()
-		b.Degree = batchcodec.List(d, b.Degree, t.Inputs)
-		if err := end(); err != nil {
+		b.Degree = batchcodec.List(s.begin(), b.Degree, t.Inputs)
+		if err := s.end(); err != nil {
 			return err
 		}
 	}
-	begin()
+	d := s.begin()
 	if n := batchcodec.Blocks(d, b); n != t.Inputs {
 		d.Fail("it has %d input nodes, but the index says %d", n, t.Inputs)
 	}
-	for k, list := range []*[]uint32{&p.SSD, &p.Hits, &p.Admit} {
+	for k, list := range [3]*[]uint32{&p.SSD, &p.Hits, &p.Admit} {
 		*list = batchcodec.List(d, *list, plan[k])
 	}
-	if err := end(); err != nil {
+	if err := s.end(); err != nil {
 		return err
 	}
 	b.Input = binio.Grow(b.Input, t.Inputs)
-	of, unread := rowsOf(t.Bands, t.SSD), len(t.Bands)
-	ranks := func(lo, hi int) { batchcodec.List(d, b.Input[lo:lo:hi], hi-lo) }
-	if section < hi {
-		begin()
-		ranks(of.hot, len(b.Input))
-		if err := end(); err != nil {
-			return err
-		}
-	} else {
-		fillUnread(b.Input[of.hot:])
+	if err := t.decodeRanks(&s, b.Input); err != nil {
+		return err
 	}
-	for ; section < hi; unread-- {
-		begin()
+	return validate(b)
+}
+
+// decodeRanks fills ranks from the sections that s still has, and with UnreadRank where it has none.
+func (t *Train) decodeRanks(s *sectionReader, ranks []uint32) error {
+	of, unread := rowsOf(t.Bands, t.SSD), len(t.Bands)
+	if !s.more() {
+		fillUnread(ranks)
+		return nil
+	}
+	fillList(s.begin(), ranks[of.hot:])
+	if err := s.end(); err != nil {
+		return err
+	}
+	for ; s.more(); unread-- {
+		d := s.begin()
 		for _, rows := range of.band(unread - 1) {
-			ranks(rows[0], rows[1])
+			fillList(d, ranks[rows[0]:rows[1]])
 		}
-		if err := end(); err != nil {
+		if err := s.end(); err != nil {
 			return err
 		}
 	}
 	for k := range unread {
 		for _, rows := range of.band(k) {
-			fillUnread(b.Input[rows[0]:rows[1]])
+			fillUnread(ranks[rows[0]:rows[1]])
 		}
 	}
-	return validate(b)
+	return nil
 }
+
+// fillList fills to from a list of its length.
+func fillList(d *binio.Decoder, to []uint32) { batchcodec.List(d, to[:0:len(to)], len(to)) }
 
 // validate returns the error of an invalid batch, of kind fault.ErrCorrupt.
 func validate(b *graph.Batch) error {
@@ -363,14 +397,6 @@ func validate(b *graph.Batch) error {
 		return fault.New(fault.ErrCorrupt, "%v", err)
 	}
 	return nil
-}
-
-// ended returns the error of a section's decoder, which must be at its end.
-func ended(d *binio.Decoder, section int) error {
-	if d.Rest() > 0 {
-		d.Fail("section %d ends %d bytes late", section, d.Rest())
-	}
-	return d.Err()
 }
 
 func fillUnread(ranks []uint32) {
@@ -425,21 +451,20 @@ func (r *Reader) DecodeEvalGraph(e *Eval, degrees bool, raw []byte, b *graph.Bat
 
 // decodeSections decodes the sections from lo on.
 func (e *Eval) decodeSections(raw []byte, lo int, b *graph.Batch) error {
+	s := readSections(raw, e.Graph, lo, len(e.Graph))
 	b.Degree = b.Degree[:0]
 	if lo == degreeSection {
-		d := binio.NewDecoder(raw[:e.Graph[degreeSection].Bytes])
-		b.Degree = batchcodec.List(d, b.Degree, e.Inputs)
-		if err := ended(d, degreeSection); err != nil {
+		b.Degree = batchcodec.List(s.begin(), b.Degree, e.Inputs)
+		if err := s.end(); err != nil {
 			return err
 		}
-		raw = raw[e.Graph[degreeSection].Bytes:]
 	}
-	d := binio.NewDecoder(raw)
+	d := s.begin()
 	b.Input = e.inputs(d, b.Input)
 	if n := batchcodec.Blocks(d, b); n != e.Inputs {
 		d.Fail("it has %d input nodes, but the index says %d", n, e.Inputs)
 	}
-	if err := ended(d, blockSection); err != nil {
+	if err := s.end(); err != nil {
 		return err
 	}
 	return validate(b)
@@ -460,7 +485,7 @@ func (e *Eval) DecodeInputs(name string, raw []byte, into []uint32) ([]uint32, e
 // inputs decodes the input nodes, the first lists of their section.
 func (e *Eval) inputs(d *binio.Decoder, into []uint32) []uint32 {
 	into = binio.Grow(into, e.Inputs)
-	batchcodec.List(d, into[:0:e.Rows], e.Rows)
-	batchcodec.List(d, into[e.Rows:e.Rows], e.Inputs-e.Rows)
+	fillList(d, into[:e.Rows])
+	fillList(d, into[e.Rows:])
 	return into
 }
