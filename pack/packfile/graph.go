@@ -253,17 +253,16 @@ func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p 
 		return fmt.Errorf("%s: the graph of batch %d: %w", name, i, err)
 	}
 	if len(t.Graph) == 1 {
-		return r.checkRows(i, len(t.Bands), b, p)
+		return r.checkRows(name, i, len(t.Bands), b, p)
 	}
-	return r.checkRows(i, hi-bandSections, b, p)
+	return r.checkRows(name, i, hi-bandSections, b, p)
 }
 
-// checkRows checks the plan, and the ranks of the hot rows and of the `read` hottest bands; -1 means that no ranks were
-// read. Rows are fetched by rank, place and entry. If these did not agree with the row's position in the matrix, a
-// wrong row would be read.
-func (r *Reader) checkRows(i, read int, b *graph.Batch, p *Plan) error {
+// checkRows checks the plan of training batch i, and the ranks of the hot rows and of the hottest bands, of which read
+// were read; -1 means that no ranks were read. name is the batch's file. Rows are fetched by rank, place and entry. If
+// these did not agree with the row's position in the matrix, a wrong row would be read.
+func (r *Reader) checkRows(name string, i, read int, b *graph.Batch, p *Plan) error {
 	t := &r.index.Train[i]
-	name := r.Path(GraphFile(r.Group(i)))
 	if len(p.SSD) > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
 		return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has rows of its segment out of order or beyond its end", name, i)
 	}
