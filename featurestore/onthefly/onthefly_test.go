@@ -233,7 +233,7 @@ func TestTiny(t *testing.T) {
 	if err := s.Ranks(ranks); err != nil || !slices.Equal(ranks, []uint32{0, 1, 4, 2, 5, 6, 7, 3}) {
 		t.Errorf("ranks %v, %v", ranks, err)
 	}
-	if s.RanksBytes() != 8*7 {
+	if s.RanksBytes() != 12*7 {
 		t.Errorf("counts of %d bytes", s.RanksBytes())
 	}
 }

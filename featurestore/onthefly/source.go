@@ -160,7 +160,7 @@ func (s *Source) Drawn() Drawn {
 func (s *Source) Hotness() ([]uint32, error) { return s.hotness, nil }
 
 // RanksBytes returns the work memory of Ranks, in bytes.
-func (s *Source) RanksBytes() int64 { return 8 * int64(s.dry+1) }
+func (s *Source) RanksBytes() int64 { return 12 * int64(s.dry+1) }
 
 func (s *Source) id(r featurestore.Ref) sampler.ID {
 	switch r.Split {

@@ -111,8 +111,8 @@ func (s *Source) Ranks(rank []uint32) error {
 // Hotness returns the hotness of every node in the samples.
 func (s *Source) Hotness() ([]uint32, error) { return s.samples.Hotness() }
 
-// RanksBytes returns the memory of Ranks, in bytes: the hotness, and the counts by which it is sorted.
-func (s *Source) RanksBytes() int64 { return 4*s.facts.Nodes + 8*int64(s.facts.Train+1) }
+// RanksBytes returns the memory of Ranks, in bytes: the hotness, the counts by which it is sorted, and the first rank of each.
+func (s *Source) RanksBytes() int64 { return 4*s.facts.Nodes + 12*int64(s.facts.Train+1) }
 
 // damaged adds to an error about the samples the advice to make them again.
 func (s *Source) damaged(err error) error {

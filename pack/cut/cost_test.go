@@ -99,7 +99,7 @@ func TestSlotBytesByHand(t *testing.T) {
 // mebibyte in a census. In a simulation they are larger.
 func TestSlotsByHand(t *testing.T) {
 	s := mbfile.Facts{Nodes: 1000}
-	census := HeldMemory(1000) + censusMemory(1000)
+	census := HeldMemory(1000) + RecordMemory(s) + censusMemory(1000)
 	simulated, batch := simulationMemory(1000, 10, 0), traceSlotBytes(s)+1<<16
 	for _, c := range []struct {
 		workers int

@@ -148,7 +148,7 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 // training batches touch.
 func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	s := c.Samples.Facts()
-	need := budget.Reserve + RecordMemory(s) + rankingMemory(s.Nodes, s.TrainBatches)
+	need := budget.Reserve + s.IndexBytes() + rankingMemory(s.Nodes, s.TrainBatches)
 	if err := budget.Check("ranking the nodes", need, c.Memory); err != nil {
 		return nil, 0, err
 	}
@@ -407,12 +407,13 @@ func Narrower(f *packfile.Facts) string {
 // the evaluation set with its counts.
 func HeldMemory(nodes int64) int64 { return budget.Reserve + 4*nodes + idset.Bytes(nodes) }
 
-// RecordMemory returns the memory of the samples' index in bytes. It is held during the whole packing.
-func RecordMemory(s mbfile.Facts) int64 { return s.IndexBytes() }
+// RecordMemory returns the bytes of the samples' index and of the first rank of each hotness. Both are held during the
+// whole packing.
+func RecordMemory(s mbfile.Facts) int64 { return s.IndexBytes() + 4*int64(s.TrainBatches+1) }
 
 // rankingMemory returns the bytes that ranking takes: the hotness and the rank of every node, and a count
-// for every hotness.
-func rankingMemory(nodes int64, batches int) int64 { return 8*nodes + 8*int64(batches+2) }
+// and a first rank for every hotness.
+func rankingMemory(nodes int64, batches int) int64 { return 8*nodes + 12*int64(batches+2) }
 
 // SlotBytes estimates the memory of one batch in the first pass, in bytes: its graph decoded, encoded
 // twice, and the arrays for sorting.
