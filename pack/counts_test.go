@@ -164,6 +164,15 @@ func TestPlanIsAnUpperBound(t *testing.T) {
 	if over := plan.Chosen.DiskBytes - res.DiskBytes; over < 0 || over > int64(2*res.Batches+8)*page+3*inputs {
 		t.Errorf("%d bytes were planned, %d made, of %d batches", plan.Chosen.DiskBytes, res.DiskBytes, res.Batches)
 	}
+	p, err := packfile.Open(disk, o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caches := p.Describe().Caches
+	read := float64(caches[0].ColdBytes+caches[0].GraphBytes) / 2 // of two epochs
+	if ratio := float64(plan.Chosen.EpochBytes) / read; ratio < 0.98 || ratio > 1.1 {
+		t.Errorf("an epoch was planned to read %d bytes, and reads %.0f", plan.Chosen.EpochBytes, read)
+	}
 }
 
 // TestPlanChoices: packs without shared rows serve every larger cache too; others hold

@@ -17,7 +17,8 @@ type costs struct {
 	form   packfile.Form
 	edges  []int64 // all wanted edges, descending
 	eval   []int64 // rows of eval.bin, by the coldest edge
-	graphs int64   // bytes of the graphs without plans, whole pages
+	graphs int64   // most bytes of the graphs without plans, whole pages
+	blocks int64   // most bytes of the training batches' blocks, which every model reads
 	// evalCold are the rows in chunks of validation batches, by the lowest edge; nil: these have no chunks.
 	evalCold []int64
 }
@@ -105,25 +106,27 @@ func (d *costs) bytes(edge int, l level) int64 {
 }
 
 // graphBytesOf returns an upper bound of the bytes of the batches' graphs without plans, each from a page on, for the given
-// number of bands. It counts a rank in the bits of a node id and a degree in its bytes in the samples. Their lists take
-// fewer.
-func graphBytesOf(samples *mbfile.Reader, bands int) int64 {
+// number of bands, and one of the blocks of training batches. It counts a rank in the bits of a node id and a degree
+// in its bytes in the samples. Their lists take fewer.
+func graphBytesOf(samples *mbfile.Reader, bands int) (graphs, blocks int64) {
 	f, p := samples.Facts(), samples.Params()
 	most := 0 // edges of a destination; 0: any number
 	if all := slices.Concat(p.Fanout, p.EvalFanout); !slices.Contains(all, mbfile.AllNeighbours) {
 		most = slices.Max(all)
 	}
 	rank := bits.Len64(uint64(f.Nodes - 1))
-	n := int64(0)
 	for i := range f.Batches() {
 		info := samples.Info(i)
 		inputs := info.InputNodes()
 		size := batchcodec.MostBlocks(info.Nodes, info.Edges, most, f.TargetBytes)
-		size += batchcodec.MostList(inputs, rank) + int64(2*bands+3)*batchcodec.MostList(1, 0) // each list has a head
+		if i < f.TrainBatches {
+			blocks += size
+		}
+		size += batchcodec.MostList(inputs, rank) + int64(2*bands+1)*batchcodec.MostList(1, 1) // each list has a head
 		size += batchcodec.MostList(inputs, 0) + info.Size - batchcodec.LeastBytes(info.Nodes, info.Edges, f.TargetBytes)
-		n += binio.AlignUp(size, binio.Page)
+		graphs += binio.AlignUp(size, binio.Page)
 	}
-	return n
+	return graphs, blocks
 }
 
 // evalCounts returns the rows of eval.bin by the coldest edge, from the evaluation

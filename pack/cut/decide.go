@@ -87,7 +87,8 @@ type Counts struct {
 // uses. It reads the hotness and the evaluation batches of the samples. Too little memory is an error of
 // kind fault.ErrBudget.
 func Count(ctx context.Context, r Request) (*Counts, error) {
-	c := &Counts{Request: r, costs: costs{facts: r.Facts, form: r.Form(), graphs: graphBytesOf(r.Samples, len(r.Params.Bands)+1)}}
+	c := &Counts{Request: r, costs: costs{facts: r.Facts, form: r.Form()}}
+	c.costs.graphs, c.costs.blocks = graphBytesOf(r.Samples, len(r.Params.Bands)+1)
 	hotness, touched, err := c.ranking()
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"diskgnn/internal/dtype"
@@ -209,7 +210,9 @@ func (q *planner) describe(ctx context.Context, d *costs, top int, l level, i, e
 		return c, err
 	}
 	rounds := int64(max(f.Epochs, 1))
-	useful := cold + l.uses*rb + s.Train.Bytes + 4*l.uses
+	// Of the graphs, every model reads blocks and plans, and the ranks of rows in memory.
+	ranks := (s.Train.InputNodes - l.cold - l.uses) * int64(bits.Len64(uint64(least))) / 8
+	useful := cold + l.uses*rb + d.blocks + 4*l.uses + ranks
 	read := useful + int64(float64(l.uses*rb)*(pages-1))
 	c.EpochBytes, c.Amplification = read/rounds, float64(read)/float64(max(useful, 1))
 	c.EpochSeconds = float64(c.EpochBytes) / q.Drive.Sequential
