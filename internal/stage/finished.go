@@ -30,11 +30,12 @@ func (d *Dir) finished() (bool, error) {
 	if m.Format.Name != d.spec.Format.Name {
 		return false, fault.New(fault.ErrExists, "%s exists and is a %s directory, which is never replaced: remove it or choose another name", d.out, m.Format.kind())
 	}
-	was, err := hashJSON(d.spec.upgraded(m.spec()))
+	was := d.spec.upgraded(m.spec())
+	hash, err := hashJSON(was)
 	if err != nil {
 		return false, err
 	}
-	if was == d.hash && !d.wrong {
+	if hash == d.hash && !d.wrong {
 		err := d.look(m)
 		if err == nil {
 			return true, d.settle()
@@ -48,7 +49,7 @@ func (d *Dir) finished() (bool, error) {
 	if d.force {
 		return false, nil
 	}
-	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", d.out, d.spec.changed(m.spec()))
+	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", d.out, d.spec.changed(was))
 }
 
 // look checks the sizes and the tables of a finished directory, and all its bytes if d.whole is Bytes.

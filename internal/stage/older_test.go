@@ -33,7 +33,7 @@ func TestOlder(t *testing.T) {
 		"the older version":  {wanted(1, 1, 3), ""},
 		"no older version":   {wanted(1, 0, 3), "it was of version 1, now 3"},
 		"another version":    {wanted(1, 2, 3), "it was of version 1, now 3"},
-		"another parameter":  {wanted(2, 1, 3), "it was of version 1, now 3"},
+		"another parameter":  {wanted(2, 1, 3), "--seed was 1, now 2"},
 		"the version itself": {wanted(1, 2, 1), ""},
 	} {
 		err := Agrees(disk, out, c.spec, false)
