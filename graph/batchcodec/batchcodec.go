@@ -1,8 +1,9 @@
-// Package batchcodec is the byte form of one mini-batch's graph, shared by the
-// containers of sampled and of packed batches. The container supplies version,
-// length and checksum.
+// Package batchcodec is the bytes of one mini-batch's graph: a form of whole bytes, for samples and packs of versions 2
+// to 5, and parts in bits, for later packs. The container supplies version, length and checksum.
 //
 // All numbers are little-endian; arrays follow each other without padding.
+//
+// # A batch in whole bytes
 //
 //	u32  layers L
 //	u32  input nodes n (= sources of layer 0)
@@ -14,7 +15,7 @@
 //	     u8  width of a source position  (1–4)
 //	     u8  width of a destination position (1–4; 0: destinations are a prefix)
 //	     u8  zero
-//	u32[n]      input nodes: node ids in samples, ranks in a pack
+//	u32[n]      input nodes: node ids in samples, ranks in an older pack
 //	uN[n]       degrees in the whole graph
 //	L ×  uN[destinations]  edges of every destination
 //	     uN[edges]         source positions, grouped by destination
@@ -25,6 +26,51 @@
 // Widths are whole bytes, the least that hold the largest value: a loader
 // decodes them at memory speed, and a batch's graph stays a small part of its
 // features.
+//
+// # A list
+//
+// Values of w bits are packed: value i has the bits i·w to (i+1)·w of its array, where bit b is bit b mod 8 of byte b/8.
+// The last byte is filled with zeros (kernel.AppendPacked).
+//
+// A list is an array of 32-bit values in blocks of 128. Each block has its own width, the bits of its largest value.
+// The container knows the number n of values. An empty list has no bytes.
+//
+//	u8      the values in the blocks:
+//	        0  values − base
+//	        1  values − the value before (the first: − base)
+//	        2  the value before − values (the first: base − values)
+//	        3  values − the value before of the same class (the first: − the beginning of the class)
+//	u32     base; of classes: their number K, from 1 to 256
+//	        of classes: u32[K] where each begins, ascending
+//	        of classes: the class of each value, packed in the bits of K−1
+//	u8[b]   bits of each block's values, from 0 to 32
+//	b ×     the block, packed
+//
+// Sums are modulo 2³².
+//
+// Classes are for ranks. The nodes of equal hotness are a class. Their ranks are consecutive and ascend with the node
+// ids. A pack orders the rows of a band by node id, so the ranks of each class ascend there, and their differences
+// are small: about log₂(nodes of the class ÷ nodes of the class in the batch) bits.
+//
+// # Blocks in bits
+//
+// The arrays of a layer are packed, each in the bits of its largest number: source positions are in random order, so a
+// smaller part of them has no smaller maximum. The container stores input nodes and degrees, as lists.
+//
+//	u32  layers L
+//	u32  input nodes n (= sources of layer 0)
+//	u32  labels
+//	u32  bytes of a seed node's classes as bits; 0: nodes have one class
+//	L ×  u32 sources   u32 destinations   u32 edges
+//	     u8  bits of an edge count            (1–32)
+//	     u8  bits of a source position        (1–32)
+//	     u8  bits of a destination position   (1–32; 0: destinations are a prefix)
+//	     u8  zero
+//	L ×  edges of every destination
+//	     source positions, grouped by destination
+//	     destination positions, unless a prefix
+//	i32[labels] classes of the seed nodes
+//	u8[labels × bytes] their classes as bits (graph.Batch.Targets)
 package batchcodec
 
 import (

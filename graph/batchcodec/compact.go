@@ -9,27 +9,6 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// The form of blocks and labels in bits. Input nodes and degrees are not part of it: the container stores them as
-// lists (AppendList).
-//
-//	u32  layers L
-//	u32  input nodes n (= sources of layer 0)
-//	u32  labels
-//	u32  bytes of a seed node's classes as bits; 0: nodes have one class
-//	L ×  u32 sources   u32 destinations   u32 edges
-//	     u8  bits of an edge count            (1–32)
-//	     u8  bits of a source position        (1–32)
-//	     u8  bits of a destination position   (1–32; 0: destinations are a prefix)
-//	     u8  zero
-//	L ×  edges of every destination
-//	     source positions, grouped by destination
-//	     destination positions, unless a prefix
-//	i32[labels] classes of the seed nodes
-//	u8[labels × bytes] their classes as bits (graph.Batch.Targets)
-//
-// The arrays of a layer are packed by kernel.AppendPacked, each with one width: source positions are in random order, so
-// a smaller part of them has no smaller maximum.
-
 // AppendBlocks appends the blocks, labels and targets of b, which must be valid.
 func AppendBlocks(dst []byte, b *graph.Batch) []byte {
 	row := 0

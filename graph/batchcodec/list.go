@@ -9,25 +9,7 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// A list is an array of 32-bit values in blocks of 128. Each block has its own width, the bits of its largest value.
-// The container knows the number n of values. An empty list has no bytes.
-//
-//	u8      the values in the blocks:
-//	        0  values − base
-//	        1  values − the value before (the first: − base)
-//	        2  the value before − values (the first: base − values)
-//	        3  values − the value before of the same class (the first: − the beginning of the class)
-//	u32     base; of classes: their number K, from 1 to 256
-//	        of classes: u32[K] where each begins, ascending
-//	        of classes: n numbers of classes, in the bits of K−1
-//	u8[b]   bits of each block of values, from 0 to 32
-//	b ×     the block, packed by kernel.AppendPacked
-//
-// Sums are modulo 2³².
-//
-// Classes are for ranks. The nodes of equal hotness are a class. Their ranks are consecutive and ascend with the node
-// ids. A pack orders the rows of a band by node id, so the ranks of each class ascend there, and their differences
-// are small: about log₂(nodes of the class ÷ nodes of the class in the batch) bits.
+// Forms of a list.
 const (
 	listPlain = iota
 	listUp

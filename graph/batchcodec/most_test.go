@@ -59,22 +59,24 @@ func TestMost(t *testing.T) {
 	})
 }
 
-// TestListLengths: the lengths by which AppendList chooses a form are right.
-func TestListLengths(t *testing.T) {
+// TestShorterForm: values without an order are in the shorter of two forms, and the length of plain ones is right.
+func TestShorterForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values, classes := genList(t)
 		if len(values) == 0 {
 			return
 		}
-		least, most, _, _ := survey(values)
-		if got, want := listHead+blockBytes(values, least), len(appendList(nil, listPlain, least, values)); got != want {
-			t.Errorf("plain: %d bytes, want %d", got, want)
+		least, most, up, down := survey(values)
+		plain := len(appendList(nil, listPlain, least, values))
+		if got := listHead + blockBytes(values, least); got != plain {
+			t.Errorf("plain: %d bytes, want %d", got, plain)
 		}
+		want := plain
 		if within := classesOf(classes, least, most); len(within) > 0 {
-			c := newClassed(within)
-			if got, want := c.bytes(values), len(c.append(nil, values)); got != want {
-				t.Errorf("classes: %d bytes, want %d", got, want)
-			}
+			want = min(want, len(appendClasses(nil, values, within)))
+		}
+		if got := len(AppendList(nil, values, classes)); !up && !down && got != want {
+			t.Errorf("%d bytes, the shorter form has %d", got, want)
 		}
 	})
 }

@@ -48,15 +48,7 @@ func (r *Reader) PlanBytes() int64 {
 	return 4 * int64(ssd+hits+admit)
 }
 
-// Append appends the plan to b in its form on disk.
-func (p *Plan) Append(b []byte) []byte {
-	for _, list := range [][]uint32{p.SSD, p.Hits, p.Admit} {
-		b = append(b, binio.Bytes(list)...)
-	}
-	return b
-}
-
-// decode takes the lists of the given lengths from b, which they fill.
+// decode takes the lists of the given lengths from b, which they fill, as packs of versions 2 to 5 have them.
 func (p *Plan) decode(b []byte, ssd, hits, admit int) {
 	for _, l := range []struct {
 		to *[]uint32
