@@ -122,3 +122,24 @@ func TestCheckEvalChunks(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsentByHand: an entry of another shard is zero, down to its sections.
+func TestAbsentByHand(t *testing.T) {
+	two := func(s Section) []Section { return []Section{{}, s} }
+	for _, c := range []struct {
+		train Train
+		eval  Eval
+		want  bool
+	}{
+		{Train{Graph: two(Section{})}, Eval{Graph: two(Section{})}, true},
+		{Train{Graph: two(Section{Bytes: 1})}, Eval{Graph: two(Section{Bytes: 1})}, false},
+		{Train{Graph: two(Section{CRC: 1})}, Eval{Graph: two(Section{CRC: 1})}, false},
+		{Train{Edges: 1, Graph: two(Section{})}, Eval{Cold: 1, Graph: two(Section{})}, false},
+		{Train{Bands: []int{0, 1}, Graph: two(Section{})}, Eval{ChunkOffset: 1, Graph: two(Section{})}, false},
+		{Train{GraphOffset: 1, Graph: two(Section{})}, Eval{GraphOffset: 1, Graph: two(Section{})}, false},
+	} {
+		if c.train.absent() != c.want || c.eval.absent() != c.want {
+			t.Errorf("%+v and %+v: absent %t and %t, want %t", c.train, c.eval, c.train.absent(), c.eval.absent(), c.want)
+		}
+	}
+}
