@@ -116,3 +116,34 @@ func TestFormulas(t *testing.T) {
 	runtime.KeepAlive(kept)
 	runtime.KeepAlive(starts)
 }
+
+// TestGraphBytesByHand: of a batch with 2 input nodes, an edge and a seed node, the bound has the blocks, the ranks and
+// degrees, and the heads of the lists, which take more than a page for 300 bands.
+func TestGraphBytesByHand(t *testing.T) {
+	dir := t.TempDir()
+	ds, out := filepath.Join(dir, "D"), filepath.Join(dir, "S")
+	if err := dataset.Create(vfs.Unsynced(vfs.OS), ds, datasettest.Params{Nodes: 300, AvgDegree: 4, Dim: 4, Seed: 5}.Raw()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := presample.Run(t.Context(), vfs.Unsynced(vfs.OS), presample.Options{Dataset: ds, Out: out, BatchSize: 1, Fanout: []int{1}, Memory: 1 << 30}, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	samples, err := mbfile.Open(vfs.OS, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer samples.Close()
+	f := samples.Facts()
+	pages := func(graph int64) int64 { return int64(f.Batches()) * ((graph + 4095) / 4096) * 4096 }
+	const most = 16 + 16 + 3 + 4 + 2*(5+1+3) + 2 // head, layer, numbers, label, two lists, degrees
+	for _, bands := range []int{1, 6, 300, 600} {
+		heads := int64(7 * (2*bands + 1))
+		if got, _ := graphBytesOf(samples, bands); got != pages(most+heads) {
+			t.Errorf("%d bands: %d bytes for %d batches, want %d", bands, got, f.Batches(), pages(most+heads))
+		}
+	}
+	// A batch has an edge, or none at a node without neighbours.
+	if _, blocks := graphBytesOf(samples, 1); blocks < int64(f.TrainBatches)*(16+16+2+4) || blocks > int64(f.TrainBatches)*(16+16+3+4) {
+		t.Errorf("%d bytes of the blocks of %d batches", blocks, f.TrainBatches)
+	}
+}
