@@ -66,3 +66,12 @@ func TestSortKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestSortKeysByHand: of bits that two digits do not share evenly, those above the last count for nothing.
+func TestSortKeysByHand(t *testing.T) {
+	key := []uint64{1<<17 | 3, 1 << 16, 3, 1}
+	SortKeys(key, make([]uint64, 4), 0, 17)
+	if want := []uint64{1, 1<<17 | 3, 3, 1 << 16}; !slices.Equal(key, want) {
+		t.Errorf("got %x, want %x", key, want)
+	}
+}

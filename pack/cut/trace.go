@@ -203,10 +203,10 @@ func SortKeys(key, tmp []uint64, from, to int) {
 		return
 	}
 	width := (to - from + digits - 1) / digits
-	mask := uint64(1)<<width - 1
+	mask, all := uint64(1)<<width-1, uint64(1)<<(to-from)-1 // the last digit may be narrower
 	var counts [4][1 << most]uint32
 	for _, k := range key {
-		k >>= from
+		k = k >> from & all
 		for d := range digits {
 			counts[d][k&mask]++
 			k >>= width
@@ -218,7 +218,7 @@ func SortKeys(key, tmp []uint64, from, to int) {
 		for i, c := range at[:mask+1] {
 			at[i], sum = sum, sum+c
 		}
-		shift := from + d*width
+		shift, mask := from+d*width, mask&(all>>(d*width))
 		for _, k := range src {
 			p := &at[k>>shift&mask]
 			dst[*p] = k
