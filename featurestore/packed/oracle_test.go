@@ -91,11 +91,11 @@ func (w *world) row(v uint32) []float32 {
 	dim, src, to := w.raw.Dim, w.raw.DType, w.reader.Facts().DType
 	row := w.raw.Features[int(v)*dim*src.Size() : int(v+1)*dim*src.Size()]
 	out := make([]float32, dim)
-	if to == dtype.Int8 {
+	if to.Quantized() {
 		wide, packed := make([]float32, dim), make([]byte, to.RowBytes(dim))
 		dtype.Convert(binio.Bytes(wide), dtype.Float32, slices.Clone(row), src)
-		dtype.QuantizeRow(packed, wide)
-		dtype.DequantizeRow(out, packed)
+		dtype.QuantizeRow(packed, to, wide)
+		dtype.DequantizeRow(out, packed, to)
 		return out
 	}
 	packed := make([]byte, dim*to.Size())
@@ -381,7 +381,7 @@ func TestOracle(t *testing.T) {
 		}.Raw()
 		raw.Compress = rapid.Bool().Draw(t, "compressed dataset")
 		fanout := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout")
-		to := rapid.SampledFrom([]string{"same", "bf16", "fp16", "int8"}).Draw(t, "pack dtype")
+		to := rapid.SampledFrom([]string{"same", "bf16", "fp16", "int8", "int4"}).Draw(t, "pack dtype")
 		po := pack.Options{
 			Cache:     &budget.Size{Value: rapid.SampledFrom([]float64{0, 0.5, 5, 10, 33, 100}).Draw(t, "cache"), Unit: budget.UnitPercent},
 			Bands:     rapid.SampledFrom([][]float64{nil, {}, {90, 1}, {50}}).Draw(t, "bands"),

@@ -136,11 +136,11 @@ func (w *World) row(v uint32, to dtype.Type) []float32 {
 	dim, src := w.Raw.Dim, w.Raw.DType
 	row := slices.Clone(w.Raw.Features[int(v)*dim*src.Size() : int(v+1)*dim*src.Size()])
 	out := make([]float32, dim)
-	if to == dtype.Int8 {
+	if to.Quantized() {
 		wide, stored := make([]float32, dim), make([]byte, to.RowBytes(dim))
 		dtype.Convert(binio.Bytes(wide), dtype.Float32, row, src)
-		dtype.QuantizeRow(stored, wide)
-		dtype.DequantizeRow(out, stored)
+		dtype.QuantizeRow(stored, to, wide)
+		dtype.DequantizeRow(out, stored, to)
 		return out
 	}
 	stored := make([]byte, dim*to.Size())

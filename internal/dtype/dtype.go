@@ -12,12 +12,13 @@ import (
 // Type is an element type. Its text is the name in files and flags.
 type Type string
 
-// The element types of the formats. A row of Int8 has a scale.
+// The element types of the formats. A row of Int8 has a scale, a row of Int4 several.
 const (
 	Float32  Type = "float32"
 	Float16  Type = "float16"
 	BFloat16 Type = "bfloat16"
 	Int8     Type = "int8"
+	Int4     Type = "int4"
 )
 
 // Parse returns the type of a name, or of its usual short form, such as bf16. An error is of kind
@@ -32,34 +33,51 @@ func Parse(s string) (Type, error) {
 		return BFloat16, nil
 	case "int8", "i8":
 		return Int8, nil
+	case "int4", "i4":
+		return Int4, nil
 	}
-	return "", fault.New(fault.ErrUsage, "unknown dtype %q (float32, float16, bfloat16, int8)", s)
+	return "", fault.New(fault.ErrUsage, "unknown dtype %q (float32, float16, bfloat16, int8, int4)", s)
 }
 
-// Size returns the bytes of one element.
-func (t Type) Size() int {
+// Bits returns the bits of one element, without scales.
+func (t Type) Bits() int {
 	switch t {
 	case Float32:
-		return 4
+		return 32
 	case Float16, BFloat16:
-		return 2
+		return 16
 	case Int8:
-		return 1
+		return 8
+	case Int4:
+		return 4
 	}
 	panic(fmt.Sprintf("dtype: size of unknown type %q", string(t)))
 }
 
-// RowBytes returns the bytes of a row of dim elements in a pack. A row of int8 has a float32 scale before
-// its elements, and is padded with zeros to a multiple of four bytes.
+// Size returns the bytes of one element. Elements of Int4 share bytes: they have none.
+func (t Type) Size() int {
+	if t == Int4 {
+		panic("dtype: two elements of int4 share a byte")
+	}
+	return t.Bits() / 8
+}
+
+// RowBytes returns the bytes of a row of dim elements in a pack. Rows of int8 and int4 have scales before
+// their elements, and are padded with zeros to a multiple of four bytes.
 func (t Type) RowBytes(dim int) int {
-	if t == Int8 {
-		return 4 + (dim+3)&^3
+	switch t {
+	case Int8:
+		return ScaleBytes + (dim+3)&^3
+	case Int4:
+		return int4Codes(dim) + ((dim+1)/2+3)&^3
 	}
 	return dim * t.Size()
 }
 
 // Valid reports whether t is a type of this version.
-func (t Type) Valid() bool { return t == Float32 || t == Float16 || t == BFloat16 || t == Int8 }
+func (t Type) Valid() bool {
+	return t == Float32 || t == Float16 || t == BFloat16 || t.Quantized()
+}
 
 // Convert writes the elements of src, of type from, to dst as type to, rounded to the nearest, ties to
 // even. dst must be long enough. It is the reference for all faster conversions.

@@ -17,10 +17,10 @@ func Narrow(dst []byte, to dtype.Type, src []float32, dim int) bool {
 		return Float32ToFloat16(dst, src)
 	case dtype.BFloat16:
 		return Float32ToBFloat16(dst, src)
-	case dtype.Int8:
+	case dtype.Int8, dtype.Int4:
 		size := to.RowBytes(dim)
 		for ; len(src) > 0; dst, src = dst[size:], src[dim:] {
-			if !QuantizeRow(dst[:size], src[:dim]) {
+			if !QuantizeRow(dst[:size], to, src[:dim]) {
 				return false
 			}
 		}
@@ -38,10 +38,10 @@ func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 		Float16ToFloat32(dst, src)
 	case dtype.BFloat16:
 		BFloat16ToFloat32(dst, src)
-	case dtype.Int8:
+	case dtype.Int8, dtype.Int4:
 		size := from.RowBytes(dim)
 		for ; len(dst) > 0; dst, src = dst[dim:], src[size:] {
-			DequantizeRow(dst[:dim], src[:size])
+			DequantizeRow(dst[:dim], src[:size], from)
 		}
 	default:
 		copy(binio.Bytes(dst), src)
@@ -57,13 +57,19 @@ const Past = 1 << 20
 func WidenPast(dst []float32, src []byte, from dtype.Type, dim int) {
 	const vector = 16
 	switch {
-	case level == plain || from == dtype.Float32 || len(dst) == 0 || uintptr(unsafe.Pointer(&dst[0]))%(4*vector) != 0 || from == dtype.Int8 && dim%vector != 0:
+	case level == plain || from == dtype.Float32 || len(dst) == 0 || uintptr(unsafe.Pointer(&dst[0]))%(4*vector) != 0 || from.Quantized() && dim%vector != 0:
 		Widen(dst, src, from, dim)
 		return
 	case from == dtype.Int8:
 		size := from.RowBytes(dim)
 		for ; len(dst) > 0; dst, src = dst[dim:], src[size:] {
 			int8ToFloat32PastSIMD(dst[:dim], src[dtype.ScaleBytes:size], dtype.Scale(src))
+		}
+	case from == dtype.Int4:
+		size := from.RowBytes(dim)
+		for ; len(dst) > 0; dst, src = dst[dim:], src[size:] {
+			scales, codes := dtype.Int4Parts(src, dim)
+			int4ToFloat32PastSIMD(dst[:dim], codes, scales)
 		}
 	default:
 		n, size := len(dst)/vector*vector, from.Size()
@@ -78,6 +84,7 @@ const (
 	infinity   = 0x7F800000
 	beyondHalf = 0x477FF000 // 65520
 	beyondBF16 = 0x7F7F8000
+	beyondInt4 = 0x48DFF200 // 458640, 7 × 65520
 )
 
 // MaxMagnitude returns the bits of the greatest magnitude in src, 0 if src is empty. The bits have the
@@ -109,9 +116,17 @@ func Float32ToBFloat16(dst []byte, src []float32) bool {
 	return float32ToBFloat16SIMD(dst, src) < beyondBF16
 }
 
-// QuantizeRow is a fast dtype.QuantizeRow: it writes a row of int8 and reports whether all values are
-// finite; if not, dst is unchanged.
-func QuantizeRow(dst []byte, src []float32) bool {
+// QuantizeRow is a fast dtype.QuantizeRow: it writes a row of type to and reports whether the type holds all values; if not, the
+// content of dst is undefined.
+func QuantizeRow(dst []byte, to dtype.Type, src []float32) bool {
+	if level == plain {
+		return dtype.QuantizeRow(dst, to, src)
+	}
+	if to == dtype.Int4 {
+		dtype.ClearInt4Padding(dst, len(src))
+		scales, codes := dtype.Int4Parts(dst, len(src))
+		return quantizeInt4SIMD(codes, scales, src)
+	}
 	m := MaxMagnitude(src)
 	if m >= infinity {
 		return false
@@ -119,7 +134,7 @@ func QuantizeRow(dst []byte, src []float32) bool {
 	scale := dtype.Int8Scale(math.Float32frombits(m))
 	dtype.PutScale(dst, len(src), scale)
 	dst = dst[dtype.ScaleBytes:][:len(src)]
-	if level == plain || scale == 0 {
+	if scale == 0 {
 		dtype.QuantizeInt8(dst, src, scale)
 	} else {
 		quantizeInt8SIMD(dst, src, scale)
@@ -127,19 +142,17 @@ func QuantizeRow(dst []byte, src []float32) bool {
 	return true
 }
 
-// DequantizeRow is a fast dtype.DequantizeRow: it fills dst with the values of a row of int8.
-func DequantizeRow(dst []float32, src []byte) {
-	Int8ToFloat32(dst, src[dtype.ScaleBytes:], dtype.Scale(src))
-}
-
-// Int8ToFloat32 converts len(dst) signed bytes, each multiplied by the scale.
-func Int8ToFloat32(dst []float32, src []byte, scale float32) {
-	src = src[:len(dst)]
-	if level == plain {
-		dtype.DequantizeInt8(dst, src, scale)
-		return
+// DequantizeRow is a fast dtype.DequantizeRow: it fills dst with the values of a row of type from.
+func DequantizeRow(dst []float32, src []byte, from dtype.Type) {
+	switch {
+	case level == plain:
+		dtype.DequantizeRow(dst, src, from)
+	case from == dtype.Int4:
+		scales, codes := dtype.Int4Parts(src, len(dst))
+		int4ToFloat32SIMD(dst, codes, scales)
+	default:
+		int8ToFloat32SIMD(dst, src[dtype.ScaleBytes:], dtype.Scale(src))
 	}
-	int8ToFloat32SIMD(dst, src, scale)
 }
 
 // Float16ToFloat32 converts len(dst) little-endian IEEE 754 half-precision numbers.

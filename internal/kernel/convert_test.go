@@ -62,6 +62,7 @@ func corners() []float32 {
 		0, 1, 0x007FFFFF, 0x00800000, // the subnormal float32s
 		0x33000000, 0x33800000, 0x387FC000, 0x38800000, 0x38801000, // the subnormal halves, ties
 		0x3F800000, 0x3F801000, 0x3F803000, 0x3F808000, 0x3F818000, // ties around one
+		beyondInt4, 0x48DFE400, 0x39E00000, 0x34600000, 0x34E00000, // 7 × the least halves, normal or not
 		beyondHalf, 0x477FE000, 0x47800000, beyondBF16, 0x7F7F0000, 0x7F7FFFFF, infinity,
 		0x7F800001, 0x7F802000, 0x7FA00000, 0x7FC00000, 0x7FFFFFFF, // NaN, signalling and quiet
 	} {
@@ -116,7 +117,7 @@ func TestWidenPast(t *testing.T) {
 			if rapid.Bool().Draw(t, "whole vectors") {
 				dim = dim &^ 15
 			}
-			from := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8}).Draw(t, "from")
+			from := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8, dtype.Int4}).Draw(t, "from")
 			src := make([]byte, rows*from.RowBytes(dim))
 			if !Narrow(src, from, s.floats(dim*rows), dim) {
 				t.Skip("not finite")
@@ -153,7 +154,7 @@ func TestNarrow(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := newSource(t)
 			dim, rows := widths.Draw(t, "dim"), rapid.IntRange(0, 5).Draw(t, "rows")
-			to := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8}).Draw(t, "to")
+			to := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8, dtype.Int4}).Draw(t, "to")
 			src := s.floats(dim * rows)
 			if len(src) > 0 && rapid.Bool().Draw(t, "extreme") {
 				src[s.rng.IntN(len(src))] = rapid.SampledFrom(extremes).Draw(t, "value")
@@ -162,8 +163,8 @@ func TestNarrow(t *testing.T) {
 			want, ok := make([]byte, rows*size), true
 			for i := range rows {
 				row := src[i*dim : (i+1)*dim]
-				if to == dtype.Int8 {
-					ok = dtype.QuantizeRow(want[i*size:(i+1)*size], row) && ok
+				if to.Quantized() {
+					ok = dtype.QuantizeRow(want[i*size:(i+1)*size], to, row) && ok
 				} else {
 					dtype.Convert(want[i*size:(i+1)*size], to, binio.Bytes(row), dtype.Float32)
 				}
@@ -171,13 +172,13 @@ func TestNarrow(t *testing.T) {
 			back, wantBack := s.floats(len(src)), make([]float32, len(src))
 			for i := range rows {
 				row := want[i*size : (i+1)*size]
-				if to == dtype.Int8 {
-					dtype.DequantizeRow(wantBack[i*dim:(i+1)*dim], row)
+				if to.Quantized() {
+					dtype.DequantizeRow(wantBack[i*dim:(i+1)*dim], row, to)
 				} else {
 					dtype.Convert(binio.Bytes(wantBack[i*dim:(i+1)*dim]), dtype.Float32, row, to)
 				}
 			}
-			if to != dtype.Int8 {
+			if !to.Quantized() {
 				for _, v := range wantBack {
 					ok = ok && !math.IsInf(float64(v), 0) && v == v
 				}
@@ -209,7 +210,7 @@ func TestConversionsAllocateNothing(t *testing.T) {
 	src := make([]float32, dim*rows)
 	dst := make([]byte, 4*dim*rows)
 	eachKind(t, func(t *testing.T) {
-		for _, to := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8} {
+		for _, to := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8, dtype.Int4} {
 			if n := testing.AllocsPerRun(10, func() {
 				Narrow(dst, to, src, dim)
 				Widen(src, dst, to, dim)

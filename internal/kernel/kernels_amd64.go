@@ -142,6 +142,17 @@ func int8ToFloat32AVX2(dst *float32, src *byte, n int, scale float32)
 //go:noescape
 func int8ToFloat32PastAVX2(dst *float32, src *byte, n int, scale float32)
 
+// int4ToFloat32AVX2 is the twin of dtype.DequantizeInt4 for AVX2.
+//
+//go:noescape
+func int4ToFloat32AVX2(dst *float32, codes *byte, scales *byte, n int)
+
+// int4ToFloat32PastAVX2 is the twin of dtype.DequantizeInt4 for AVX2.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func int4ToFloat32PastAVX2(dst *float32, codes *byte, scales *byte, n int)
+
 // maxMagnitudeAVX2 is the twin of maxMagnitudePlain for AVX2.
 //
 //go:noescape
@@ -164,6 +175,12 @@ func float32ToBFloat16AVX2(dst *byte, src *float32, n int) uint32
 //
 //go:noescape
 func quantizeInt8AVX2(dst *byte, src *float32, n int, scale float32)
+
+// quantizeInt4AVX2 is the twin of dtype.QuantizeInt4 for AVX2.
+// It returns the bits of the greatest magnitude.
+//
+//go:noescape
+func quantizeInt4AVX2(codes *byte, scales *byte, src *float32, groups int) uint32
 
 // gatherSumAVX512 is the twin of gatherSumPlain without weights for AVX512.
 // The index at position last is the furthest that may be read ahead.
@@ -303,6 +320,17 @@ func int8ToFloat32AVX512(dst *float32, src *byte, n int, scale float32)
 //go:noescape
 func int8ToFloat32PastAVX512(dst *float32, src *byte, n int, scale float32)
 
+// int4ToFloat32AVX512 is the twin of dtype.DequantizeInt4 for AVX512.
+//
+//go:noescape
+func int4ToFloat32AVX512(dst *float32, codes *byte, scales *byte, n int)
+
+// int4ToFloat32PastAVX512 is the twin of dtype.DequantizeInt4 for AVX512.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func int4ToFloat32PastAVX512(dst *float32, codes *byte, scales *byte, n int)
+
 // maxMagnitudeAVX512 is the twin of maxMagnitudePlain for AVX512.
 //
 //go:noescape
@@ -325,6 +353,12 @@ func float32ToBFloat16AVX512(dst *byte, src *float32, n int) uint32
 //
 //go:noescape
 func quantizeInt8AVX512(dst *byte, src *float32, n int, scale float32)
+
+// quantizeInt4AVX512 is the twin of dtype.QuantizeInt4 for AVX512.
+// It returns the bits of the greatest magnitude.
+//
+//go:noescape
+func quantizeInt4AVX512(codes *byte, scales *byte, src *float32, groups int) uint32
 
 // joinAVX512 is the twin of joinPlain for AVX512.
 //

@@ -2719,6 +2719,148 @@ singleTest:
 	VZEROUPPER
 	RET
 
+// func int4ToFloat32AVX2(dst *float32, codes *byte, scales *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·int4ToFloat32AVX2(SB), $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVL         $0x0000001c, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      lanes<>+0(SB), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPSUBD       Y1, Y0, Y0
+	JMP          groupsTest
+
+groups:
+	VPBROADCASTW (DX), X1
+	VCVTPH2PS    X1, Y1
+	VPBROADCASTD (CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VPBROADCASTD 4(CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VPBROADCASTD 8(CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VPBROADCASTD 12(CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	ADDQ         $+16, CX
+	ADDQ         $+128, AX
+	SUBQ         $+32, BX
+	ADDQ         $+2, DX
+
+groupsTest:
+	CMPQ         BX, $+32
+	JGE          groups
+	TESTQ        BX, BX
+	JEQ          done
+	VPBROADCASTW (DX), X1
+	VCVTPH2PS    X1, Y1
+
+single:
+	VPBROADCASTD (CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	ADDQ         $+4, CX
+	ADDQ         $+32, AX
+	SUBQ         $+8, BX
+	JNE          single
+
+done:
+	VZEROUPPER
+	RET
+
+// func int4ToFloat32PastAVX2(dst *float32, codes *byte, scales *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·int4ToFloat32PastAVX2(SB), $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVL         $0x0000001c, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      lanes<>+0(SB), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPSUBD       Y1, Y0, Y0
+	JMP          groupsTest
+
+groups:
+	VPBROADCASTW (DX), X1
+	VCVTPH2PS    X1, Y1
+	VPBROADCASTD (CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVNTPS     Y2, (AX)
+	VPBROADCASTD 4(CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVNTPS     Y2, 32(AX)
+	VPBROADCASTD 8(CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVNTPS     Y2, 64(AX)
+	VPBROADCASTD 12(CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVNTPS     Y2, 96(AX)
+	ADDQ         $+16, CX
+	ADDQ         $+128, AX
+	SUBQ         $+32, BX
+	ADDQ         $+2, DX
+
+groupsTest:
+	CMPQ         BX, $+32
+	JGE          groups
+	TESTQ        BX, BX
+	JEQ          done
+	VPBROADCASTW (DX), X1
+	VCVTPH2PS    X1, Y1
+
+single:
+	VPBROADCASTD (CX), Y2
+	VPSLLVD      Y0, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVNTPS     Y2, (AX)
+	ADDQ         $+4, CX
+	ADDQ         $+32, AX
+	SUBQ         $+8, BX
+	JNE          single
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxMagnitudeAVX2(src *float32, n int) uint32
 // Requires: AVX, AVX2
 TEXT ·maxMagnitudeAVX2(SB), $0-20
@@ -2904,6 +3046,117 @@ single:
 singleTest:
 	CMPQ SI, BX
 	JLE  single
+	VZEROUPPER
+	RET
+
+// func quantizeInt4AVX2(codes *byte, scales *byte, src *float32, groups int) uint32
+// Requires: AVX, AVX2, F16C
+TEXT ·quantizeInt4AVX2(SB), $0-36
+	MOVQ         codes+0(FP), AX
+	MOVQ         scales+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	MOVL         $0x40e00000, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x00000007, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPSUBD       Y4, Y5, Y5
+	MOVL         $0x00000001, SI
+	VMOVD        SI, X6
+	VPBROADCASTD X6, Y6
+	VMOVDQU      lanes<>+0(SB), Y7
+	VPAND        Y7, Y6, Y6
+	VPSLLD       $0x02, Y6, Y6
+	VPSRLD       $0x01, Y7, Y7
+	VPADDD       Y7, Y6, Y6
+	MOVL         $0x0f0f0f0f, SI
+	VMOVD        SI, X7
+	VPBROADCASTD X7, Y7
+	MOVL         $0x10011001, SI
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	JMP          test
+
+groups:
+	VPXOR        Y9, Y9, Y9
+	VMOVUPS      (DX), Y10
+	VPAND        Y10, Y0, Y11
+	VPMAXUD      Y11, Y9, Y9
+	VMOVUPS      32(DX), Y11
+	VPAND        Y11, Y0, Y12
+	VPMAXUD      Y12, Y9, Y9
+	VMOVUPS      64(DX), Y12
+	VPAND        Y12, Y0, Y13
+	VPMAXUD      Y13, Y9, Y9
+	VMOVUPS      96(DX), Y13
+	VPAND        Y13, Y0, Y14
+	VPMAXUD      Y14, Y9, Y9
+	VPMAXUD      Y9, Y1, Y1
+	VEXTRACTI128 $0x01, Y9, X14
+	VPMAXUD      X9, X14, X14
+	VPSHUFD      $0x4e, X14, X9
+	VPMAXUD      X9, X14, X14
+	VPSHUFD      $0xb1, X14, X9
+	VPMAXUD      X9, X14, X14
+	VDIVPS       X3, X14, X14
+	VCVTPS2PH    $0x00, X14, X14
+	VPEXTRW      $0x00, X14, (CX)
+	VPBROADCASTW X14, X9
+	VCVTPH2PS    X9, Y9
+	VCMPPS       $0x1e, Y2, Y9, Y14
+	VDIVPS       Y9, Y10, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPMINSD      Y4, Y10, Y10
+	VPMAXSD      Y5, Y10, Y10
+	VANDPS       Y10, Y14, Y10
+	VDIVPS       Y9, Y11, Y11
+	VCVTPS2DQ    Y11, Y11
+	VPMINSD      Y4, Y11, Y11
+	VPMAXSD      Y5, Y11, Y11
+	VANDPS       Y11, Y14, Y11
+	VDIVPS       Y9, Y12, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPMINSD      Y4, Y12, Y12
+	VPMAXSD      Y5, Y12, Y12
+	VANDPS       Y12, Y14, Y12
+	VDIVPS       Y9, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPMINSD      Y4, Y13, Y13
+	VPMAXSD      Y5, Y13, Y13
+	VANDPS       Y13, Y14, Y13
+	VPACKSSDW    Y11, Y10, Y10
+	VPACKSSDW    Y13, Y12, Y12
+	VPACKSSWB    Y12, Y10, Y10
+	VPERMD       Y10, Y6, Y10
+	VPAND        Y7, Y10, Y10
+	VPMADDUBSW   Y8, Y10, Y10
+	VPACKUSWB    Y10, Y10, Y10
+	VPERMQ       $0x08, Y10, Y10
+	VMOVDQU      X10, (AX)
+	ADDQ         $+16, AX
+	ADDQ         $+2, CX
+	ADDQ         $+128, DX
+	DECQ         BX
+
+test:
+	TESTQ        BX, BX
+	JNE          groups
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -5406,6 +5659,130 @@ singleTest:
 	VZEROUPPER
 	RET
 
+// func int4ToFloat32AVX512(dst *float32, codes *byte, scales *byte, n int)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·int4ToFloat32AVX512(SB), $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVL         $0x00000007, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z1
+	VMOVDQU32    lanes<>+0(SB), Z0
+	VPANDD       Z0, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPSRLD       $0x03, Z0, Z2
+	VPSLLD       $0x1c, Z0, Z0
+	VPSRAD       $0x1c, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	JMP          groupsTest
+
+groups:
+	VPBROADCASTW (DX), Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       Z3, Z0, Z3
+	VPBROADCASTQ (CX), Z4
+	VPERMD       Z4, Z2, Z4
+	VPSRLVD      Z1, Z4, Z4
+	VPERMPS      Z3, Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VPBROADCASTQ 8(CX), Z4
+	VPERMD       Z4, Z2, Z4
+	VPSRLVD      Z1, Z4, Z4
+	VPERMPS      Z3, Z4, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         $+16, CX
+	ADDQ         $+128, AX
+	SUBQ         $+32, BX
+	ADDQ         $+2, DX
+
+groupsTest:
+	CMPQ         BX, $+32
+	JGE          groups
+	TESTQ        BX, BX
+	JEQ          done
+	VPBROADCASTW (DX), Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       Z3, Z0, Z0
+
+single:
+	VPBROADCASTQ (CX), Z3
+	VPERMD       Z3, Z2, Z3
+	VPSRLVD      Z1, Z3, Z3
+	VPERMPS      Z0, Z3, Z3
+	VMOVUPS      Z3, (AX)
+	ADDQ         $+8, CX
+	ADDQ         $+64, AX
+	SUBQ         $+16, BX
+	JNE          single
+
+done:
+	VZEROUPPER
+	RET
+
+// func int4ToFloat32PastAVX512(dst *float32, codes *byte, scales *byte, n int)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·int4ToFloat32PastAVX512(SB), $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVL         $0x00000007, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z1
+	VMOVDQU32    lanes<>+0(SB), Z0
+	VPANDD       Z0, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPSRLD       $0x03, Z0, Z2
+	VPSLLD       $0x1c, Z0, Z0
+	VPSRAD       $0x1c, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	JMP          groupsTest
+
+groups:
+	VPBROADCASTW (DX), Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       Z3, Z0, Z3
+	VPBROADCASTQ (CX), Z4
+	VPERMD       Z4, Z2, Z4
+	VPSRLVD      Z1, Z4, Z4
+	VPERMPS      Z3, Z4, Z4
+	VMOVNTPS     Z4, (AX)
+	VPBROADCASTQ 8(CX), Z4
+	VPERMD       Z4, Z2, Z4
+	VPSRLVD      Z1, Z4, Z4
+	VPERMPS      Z3, Z4, Z4
+	VMOVNTPS     Z4, 64(AX)
+	ADDQ         $+16, CX
+	ADDQ         $+128, AX
+	SUBQ         $+32, BX
+	ADDQ         $+2, DX
+
+groupsTest:
+	CMPQ         BX, $+32
+	JGE          groups
+	TESTQ        BX, BX
+	JEQ          done
+	VPBROADCASTW (DX), Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       Z3, Z0, Z0
+
+single:
+	VPBROADCASTQ (CX), Z3
+	VPERMD       Z3, Z2, Z3
+	VPSRLVD      Z1, Z3, Z3
+	VPERMPS      Z0, Z3, Z3
+	VMOVNTPS     Z3, (AX)
+	ADDQ         $+8, CX
+	ADDQ         $+64, AX
+	SUBQ         $+16, BX
+	JNE          single
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxMagnitudeAVX512(src *float32, n int) uint32
 // Requires: AVX, AVX2, AVX512F
 TEXT ·maxMagnitudeAVX512(SB), $0-20
@@ -5592,6 +5969,96 @@ single:
 singleTest:
 	CMPQ SI, BX
 	JLE  single
+	VZEROUPPER
+	RET
+
+// func quantizeInt4AVX512(codes *byte, scales *byte, src *float32, groups int) uint32
+// Requires: AVX, AVX2, AVX512F, F16C
+TEXT ·quantizeInt4AVX512(SB), $0-36
+	MOVQ         codes+0(FP), AX
+	MOVQ         scales+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	MOVL         $0x40e00000, SI
+	VMOVD        SI, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x00000007, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPSUBD       Z4, Z5, Z5
+	MOVL         $0x0f0f0f0f, SI
+	VMOVD        SI, X6
+	VPBROADCASTD X6, Y6
+	MOVL         $0x10011001, SI
+	VMOVD        SI, X7
+	VPBROADCASTD X7, Y7
+	JMP          test
+
+groups:
+	VPXORD        Z8, Z8, Z8
+	VMOVUPS       (DX), Z9
+	VPANDD        Z9, Z0, Z10
+	VPMAXUD       Z10, Z8, Z8
+	VMOVUPS       64(DX), Z10
+	VPANDD        Z10, Z0, Z12
+	VPMAXUD       Z12, Z8, Z8
+	VPMAXUD       Z8, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z8, Y12
+	VPMAXUD       Y8, Y12, Y12
+	VEXTRACTI128  $0x01, Y12, X11
+	VPMAXUD       X12, X11, X11
+	VPSHUFD       $0x4e, X11, X12
+	VPMAXUD       X12, X11, X11
+	VPSHUFD       $0xb1, X11, X12
+	VPMAXUD       X12, X11, X11
+	VDIVPS        X3, X11, X11
+	VCVTPS2PH     $0x00, X11, X11
+	VPEXTRW       $0x00, X11, (CX)
+	VPBROADCASTW  X11, Y12
+	VCVTPH2PS     Y12, Z12
+	VCMPPS        $0x1e, Z2, Z12, K1
+	VDIVPS        Z12, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VPMINSD       Z4, Z9, Z9
+	VPMAXSD       Z5, Z9, Z9
+	VMOVAPS.Z     Z9, K1, Z9
+	VDIVPS        Z12, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VPMINSD       Z4, Z10, Z10
+	VPMAXSD       Z5, Z10, Z10
+	VMOVAPS.Z     Z10, K1, Z10
+	VPMOVDB       Z9, X11
+	VPMOVDB       Z10, X9
+	VINSERTI128   $0x01, X9, Y11, Y9
+	VPAND         Y6, Y9, Y9
+	VPMADDUBSW    Y7, Y9, Y9
+	VPACKUSWB     Y9, Y9, Y9
+	VPERMQ        $0x08, Y9, Y9
+	VMOVDQU       X9, (AX)
+	ADDQ          $+16, AX
+	ADDQ          $+2, CX
+	ADDQ          $+128, DX
+	DECQ          BX
+
+test:
+	TESTQ         BX, BX
+	JNE           groups
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPMAXUD       Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPMAXUD       X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+32(FP)
 	VZEROUPPER
 	RET
 

@@ -32,6 +32,15 @@ func halvesPastSIMD(dst []float32, src []byte, from dtype.Type) { Widen(dst, src
 func int8ToFloat32PastSIMD(dst []float32, src []byte, scale float32) {
 	dtype.DequantizeInt8(dst, src, scale)
 }
+func int4ToFloat32SIMD(dst []float32, codes, scales []byte) {
+	dtype.DequantizeInt4(dst, codes, scales, 0)
+}
+func int4ToFloat32PastSIMD(dst []float32, codes, scales []byte) {
+	dtype.DequantizeInt4(dst, codes, scales, 0)
+}
+func quantizeInt4SIMD(codes, scales []byte, src []float32) bool {
+	return dtype.QuantizeInt4(codes, scales, src)
+}
 func fence()                                  {}
 func joinSIMD([]uint64, uint64, []uint32) int { return 0 }
 func unpackSIMD([]uint32, []byte, int) int    { return 0 }

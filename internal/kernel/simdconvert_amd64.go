@@ -48,6 +48,28 @@ func quantizeInt8SIMD(dst []byte, src []float32, scale float32) {
 	dtype.QuantizeInt8(dst[n:], src[n:], scale)
 }
 
+func int4ToFloat32SIMD(dst []float32, codes, scales []byte) {
+	n := whole(len(dst))
+	if level == avx512 {
+		int4ToFloat32AVX512(first(dst), unsafe.SliceData(codes), unsafe.SliceData(scales), n)
+	} else {
+		int4ToFloat32AVX2(first(dst), unsafe.SliceData(codes), unsafe.SliceData(scales), n)
+	}
+	dtype.DequantizeInt4(dst, codes, scales, n)
+}
+
+func quantizeInt4SIMD(codes, scales []byte, src []float32) bool {
+	groups := len(src) / dtype.Int4Group
+	var most uint32
+	if level == avx512 {
+		most = quantizeInt4AVX512(unsafe.SliceData(codes), unsafe.SliceData(scales), first(src), groups)
+	} else {
+		most = quantizeInt4AVX2(unsafe.SliceData(codes), unsafe.SliceData(scales), first(src), groups)
+	}
+	n := groups * dtype.Int4Group
+	return most < beyondInt4 && dtype.QuantizeInt4(codes[n/2:], scales[2*groups:], src[n:])
+}
+
 func maxMagnitudeSIMD(src []float32) (most uint32) {
 	n := whole(len(src))
 	if level == avx512 {
@@ -99,5 +121,14 @@ func int8ToFloat32PastSIMD(dst []float32, src []byte, scale float32) {
 		int8ToFloat32PastAVX512(first(dst), unsafe.SliceData(src), len(dst), scale)
 	} else {
 		int8ToFloat32PastAVX2(first(dst), unsafe.SliceData(src), len(dst), scale)
+	}
+}
+
+// int4ToFloat32PastSIMD converts whole vectors, to an aligned dst.
+func int4ToFloat32PastSIMD(dst []float32, codes, scales []byte) {
+	if level == avx512 {
+		int4ToFloat32PastAVX512(first(dst), unsafe.SliceData(codes), unsafe.SliceData(scales), len(dst))
+	} else {
+		int4ToFloat32PastAVX2(first(dst), unsafe.SliceData(codes), unsafe.SliceData(scales), len(dst))
 	}
 }

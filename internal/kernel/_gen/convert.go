@@ -10,8 +10,11 @@ import (
 const magnitude = 0x7fffffff
 
 // constant returns a vector of copies of a 32-bit number.
-func constant(s isa, c uint32) reg.VecVirtual {
-	g, x, v := GP32(), XMM(), s.vector()
+func constant(s isa, c uint32) reg.VecVirtual { return copies(s.vector(), c) }
+
+// copies fills v with copies of a 32-bit number.
+func copies(v reg.VecVirtual, c uint32) reg.VecVirtual {
+	g, x := GP32(), XMM()
 	MOVL(U32(c), g)
 	VMOVD(g, x)
 	VPBROADCASTD(x, v)
@@ -75,15 +78,20 @@ func (l largest) take(v reg.VecVirtual) {
 
 // result stores the greatest magnitude of all lanes as the function's result.
 func (l largest) result() {
+	g := GP32()
+	VMOVD(l.lanes(), g)
+	Store(g, ReturnIndex(0))
+}
+
+// lanes returns four copies of the greatest magnitude of all lanes.
+func (l largest) lanes() reg.VecVirtual {
 	x := l.s.fold(l.max)
 	t := XMM()
 	for _, swap := range []uint8{0b01_00_11_10, 0b10_11_00_01} {
 		VPSHUFD(U8(swap), x, t)
 		VPMAXUD(t, x, x)
 	}
-	g := GP32()
-	VMOVD(x, g)
-	Store(g, ReturnIndex(0))
+	return x
 }
 
 func maxMagnitude(s isa) {
@@ -166,6 +174,95 @@ func dequantize(s isa) {
 			VMULPS(scale, v, v)
 		}
 	})
+}
+
+// dequantize4 writes functions that convert groups of 32 numbers. The last group may have fewer.
+func dequantize4(s isa) {
+	for _, suffix := range []string{"", past} {
+		doc, store := []string{"dtype.DequantizeInt4"}, func(v reg.VecVirtual, m Mem) { VMOVUPS(v, m) }
+		if suffix == past {
+			doc, store = append(doc, "It stores past the caches, to an aligned dst: see fence."), func(v reg.VecVirtual, m Mem) { VMOVNTPS(v, m) }
+		}
+		begin(s, "int4ToFloat32"+suffix, "func(dst *float32, codes, scales *byte, n int)", doc...)
+		dst, codes, scales, n := pointer("dst"), pointer("codes"), pointer("scales"), pointer("n")
+		scaled := s.nibbles()
+		vectors := func(one func(m Mem, v reg.VecVirtual), count int) {
+			for k := range count {
+				v := s.vector()
+				one(Mem{Base: codes, Disp: k * s.lanes / 2}, v)
+				store(v, Mem{Base: dst, Disp: k * s.bytes()})
+			}
+			ADDQ(I32(count*s.lanes/2), codes)
+			ADDQ(I32(count*s.bytes()), dst)
+			SUBQ(I32(count*s.lanes), n)
+		}
+		JMP(LabelRef("groupsTest"))
+		Label("groups")
+		vectors(scaled(s.halves(Mem{Base: scales})), group/s.lanes)
+		ADDQ(I8(2), scales)
+		Label("groupsTest")
+		CMPQ(n, I8(group))
+		JGE(LabelRef("groups"))
+		TESTQ(n, n)
+		JEQ(LabelRef("done"))
+		last := scaled(s.halves(Mem{Base: scales}))
+		Label("single")
+		vectors(last, 1)
+		JNE(LabelRef("single"))
+		Label("done")
+		end()
+	}
+}
+
+// group is dtype.Int4Group.
+const group = 32
+
+// quantize4 writes the function that converts whole groups.
+func quantize4(s isa) {
+	begin(s, "quantizeInt4", "func(codes, scales *byte, src *float32, groups int) uint32", "dtype.QuantizeInt4", "It returns the bits of the greatest magnitude.")
+	codes, scales, src, n := pointer("codes"), pointer("scales"), pointer("src"), pointer("groups")
+	l, none := newLargest(s), zero(s)
+	seven, high, low := constant(s, 0x40E00000), constant(s, 7), zero(s)
+	VPSUBD(high, low, low)
+	ordered, half, weights := s.bytes32(), copies(YMM(), 0x0F0F0F0F), copies(YMM(), 0x10011001)
+	JMP(LabelRef("test"))
+	Label("groups")
+	own := largest{s, l.mask, zero(s)}
+	v := make([]reg.VecVirtual, group/s.lanes)
+	for k := range v {
+		v[k] = s.vector()
+		VMOVUPS(Mem{Base: src, Disp: k * s.bytes()}, v[k])
+		own.take(v[k])
+	}
+	VPMAXUD(own.max, l.max, l.max)
+	x := own.lanes()
+	VDIVPS(seven.AsX(), x, x)
+	VCVTPS2PH(U8(0), x, x) // to the nearest, ties to even
+	VPEXTRW(U8(0), x, Mem{Base: scales})
+	scale := s.halves(x)
+	some := s.positive(scale, none)
+	for k := range v {
+		VDIVPS(scale, v[k], v[k])
+		VCVTPS2DQ(v[k], v[k]) // likewise
+		VPMINSD(high, v[k], v[k])
+		VPMAXSD(low, v[k], v[k])
+		s.keep(v[k], some)
+	}
+	y := ordered(v)
+	VPAND(half, y, y)
+	VPMADDUBSW(weights, y, y) // of two numbers, the first + 16 × the second
+	VPACKUSWB(y, y, y)
+	VPERMQ(U8(evenQuarters), y, y)
+	VMOVDQU(y.AsX(), Mem{Base: codes})
+	ADDQ(I8(group/2), codes)
+	ADDQ(I8(2), scales)
+	ADDQ(I32(4*group), src)
+	DECQ(n)
+	Label("test")
+	TESTQ(n, n)
+	JNE(LabelRef("groups"))
+	l.result()
+	end()
 }
 
 // fence writes the function that orders stores past the caches.

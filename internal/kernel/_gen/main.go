@@ -52,10 +52,12 @@ func main() {
 		fromFloat16(s)
 		fromBFloat16(s)
 		dequantize(s)
+		dequantize4(s)
 		maxMagnitude(s)
 		toFloat16(s)
 		toBFloat16(s)
 		quantize(s)
+		quantize4(s)
 	}
 	join()
 	unpack()

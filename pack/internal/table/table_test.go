@@ -22,14 +22,14 @@ func asPacked(src []byte, from, to dtype.Type, dim int) []byte {
 	src = slices.Clone(src)
 	n := len(src) / (dim * from.Size())
 	out := make([]byte, n*to.RowBytes(dim))
-	if to != dtype.Int8 {
+	if !to.Quantized() {
 		dtype.Convert(out, to, src, from)
 		return out
 	}
 	wide := make([]float32, n*dim)
 	dtype.Convert(binio.Bytes(wide), dtype.Float32, src, from)
 	for i := range n {
-		dtype.QuantizeRow(out[i*to.RowBytes(dim):], wide[i*dim:(i+1)*dim])
+		dtype.QuantizeRow(out[i*to.RowBytes(dim):], to, wide[i*dim:(i+1)*dim])
 	}
 	return out
 }
@@ -45,7 +45,7 @@ func TestTableReader(t *testing.T) {
 	for _, dim := range []int{128, 1500, 40_000} {
 		for _, from := range []dtype.Type{dtype.Float32, dtype.Float16} {
 			raw := datasettest.Params{Nodes: max(5<<20/(dim*from.Size()), 3), AvgDegree: 1, Dim: dim, DType: from, Seed: 7}.Raw()
-			for _, to := range []dtype.Type{from, dtype.BFloat16, dtype.Int8} {
+			for _, to := range []dtype.Type{from, dtype.BFloat16, dtype.Int8, dtype.Int4} {
 				testTable(t, stack, raw, to)
 			}
 		}
