@@ -2,9 +2,9 @@
 #include "common.cuh"
 #include <cuda_fp16.h>
 
-// A dtype reads N elements of a row, from column c on.
+// A dtype reads N elements of a row of width elements, from column c on: a multiple of N.
 struct Float32 {
-	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c, i64 width) {
 		return load<N>((const float *)row + c);
 	}
 };
@@ -14,7 +14,7 @@ template <int N> struct alignas(2 * N) Halves {
 };
 
 struct Float16 {
-	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c, i64 width) {
 		Halves<N> h = *(const Halves<N> *)(row + 2 * c);
 		Floats<N> f;
 		for (int k = 0; k < N; k++)
@@ -24,7 +24,7 @@ struct Float16 {
 };
 
 struct BFloat16 {
-	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c, i64 width) {
 		Halves<N> h = *(const Halves<N> *)(row + 2 * c);
 		Floats<N> f;
 		for (int k = 0; k < N; k++)
@@ -39,12 +39,26 @@ template <int N> struct alignas(N) Bytes {
 };
 
 struct Int8 {
-	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c, i64 width) {
 		float scale = *(const float *)row;
 		Bytes<N> b = *(const Bytes<N> *)(row + 4 + c);
 		Floats<N> f;
 		for (int k = 0; k < N; k++)
 			f.v[k] = (float)b.v[k] * scale;
+		return f;
+	}
+};
+
+// A row of int4 begins with a float16 scale of every 32 elements, and zeros up to a multiple of four bytes. Elements of four
+// bits follow, two to a byte.
+struct Int4 {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c, i64 width) {
+		float scale = __half2float(__ushort_as_half(*(const unsigned short *)(row + c / 32 * 2)));
+		const unsigned char *codes = row + ((width + 31) / 32 * 2 + 3) / 4 * 4;
+		u32 q = N == 4 ? *(const unsigned short *)(codes + c / 2) : codes[c / 2] >> c % 2 * 4;
+		Floats<N> f;
+		for (int k = 0; k < N; k++)
+			f.v[k] = (float)((int)(q << (28 - 4 * k)) >> 28) * scale;
 		return f;
 	}
 };
@@ -67,7 +81,7 @@ __device__ __forceinline__ void gather(float *out, i64 stride, const unsigned ch
 	else
 		row = table + from * row_bytes;
 	for (i64 c = (i64)threadIdx.x * N; c < width; c += blockDim.x * N)
-		store<N>(out + i * stride + c, T::template read<N>(row, c));
+		store<N>(out + i * stride + c, T::template read<N>(row, c, width));
 }
 
 #define PARAMETERS \
@@ -83,3 +97,4 @@ GATHER(gather_float32_, Float32)
 GATHER(gather_float16_, Float16)
 GATHER(gather_bfloat16_, BFloat16)
 GATHER(gather_int8_, Int8)
+GATHER(gather_int4_, Int4)

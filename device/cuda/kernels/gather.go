@@ -42,6 +42,8 @@ func (a Gather) Launch(s *cuda.Stream) error {
 		k = gatherBFloat16
 	case dtype.Int8:
 		k = gatherInt8
+	case dtype.Int4:
+		k = gatherInt4
 	default:
 		return fmt.Errorf("kernels: gather: rows of the unknown element type %q", a.Type)
 	}
@@ -75,7 +77,7 @@ func (a Gather) Launch(s *cuda.Stream) error {
 // unit returns the number of elements that a thread may take at once. Four elements of a narrow type need
 // less alignment than four floats.
 func (a *Gather) unit() int {
-	if four := 4 * uint64(a.Type.Size()); a.Table.Address()%four != 0 || a.Far.Address()%four != 0 {
+	if four := 4 * uint64(a.Type.Bits()) / 8; a.Table.Address()%four != 0 || a.Far.Address()%four != 0 {
 		return 1
 	}
 	return unit([]int{a.Width, a.Stride}, a.Out)

@@ -23,7 +23,7 @@ func (r random) table(t testing.TB, of dtype.Type, rows, width int) []byte {
 	return table
 }
 
-var dtypes = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8}
+var dtypes = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8, dtype.Int4}
 
 func TestGatherOnDevice(t *testing.T) {
 	g := newGPU(t, testMemory)

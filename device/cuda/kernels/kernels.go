@@ -50,6 +50,7 @@ var (
 	gatherFloat16       = both("gather", "gather_float16_")
 	gatherBFloat16      = both("gather", "gather_bfloat16_")
 	gatherInt8          = both("gather", "gather_int8_")
+	gatherInt4          = both("gather", "gather_int4_")
 	aggregate           = both("aggregate", "aggregate")
 	aggregateTransposed = both("aggregate", "aggregate_transposed")
 	scatterReLU         = both("scatter", "scatter_relu")

@@ -204,6 +204,7 @@ func TestLaunchChoosesTheWidth(t *testing.T) {
 		want       string
 	}{
 		{8196, 0, dtype.Int8, "gather_int8_4"}, {8194, 0, dtype.Int8, "gather_int8_"}, {8192, 8196, dtype.Int8, "gather_int8_4"},
+		{8196, 0, dtype.Int4, "gather_int4_4"}, {8194, 8198, dtype.Int4, "gather_int4_4"}, {8193, 0, dtype.Int4, "gather_int4_"},
 		{8200, 0, dtype.Float16, "gather_float16_4"}, {8192, 8196, dtype.Float16, "gather_float16_"}, {8200, 0, dtype.Float32, "gather_float32_"},
 	} {
 		a := kernels.Gather{Out: at(4096), Stride: 8, Table: at(c.table), Type: c.of, Width: 8, Rows: kernels.Rows(5)}
@@ -259,6 +260,7 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 		{"gather_float16_4", "gather_float16_", gather(dtype.Float16)},
 		{"gather_bfloat16_4", "gather_bfloat16_", gather(dtype.BFloat16)},
 		{"gather_int8_4", "gather_int8_", gather(dtype.Int8)},
+		{"gather_int4_4", "gather_int4_", gather(dtype.Int4)},
 		{"aggregate4", "aggregate", func(w int) launcher { return aggregate(w) }},
 		{"aggregate_transposed4", "aggregate_transposed", func(w int) launcher { a := aggregate(w); a.Transposed = true; return a }},
 		{"scatter_relu4 sum_columns", "scatter_relu sum_columns", scatter(kernels.ReLU)},

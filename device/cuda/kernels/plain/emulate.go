@@ -23,7 +23,7 @@ func Emulate(name string, args []uint64, at func(uint64) []byte) {
 	kind, activation, _ := strings.Cut(name, "_")
 	switch kind {
 	case "gather":
-		gather(a, map[string]dtype.Type{"float32_": dtype.Float32, "float16_": dtype.Float16, "bfloat16_": dtype.BFloat16, "int8_": dtype.Int8}[activation])
+		gather(a, map[string]dtype.Type{"float32_": dtype.Float32, "float16_": dtype.Float16, "bfloat16_": dtype.BFloat16, "int8_": dtype.Int8, "int4_": dtype.Int4}[activation])
 	case "bias":
 		tail(a, activations[activation])
 	case "scatter":
