@@ -23,7 +23,7 @@ import (
 //	go run ./bench accuracy -data DIR computers-sage tolokers-gcn
 //	go run ./bench accuracy -data DIR -seeds 3 -peers dgl.jsonl fb100-sage
 //	go run ./bench accuracy -data DIR -variants uniform,labor,labor-16 -plan -drawn=false computers-sage
-//	go run ./bench accuracy -dataset DATASET -variants float32,bf16,int8,overlap,min -sampled 10
+//	go run ./bench accuracy -dataset DATASET -variants float32,bf16,int8,int4,overlap,min -sampled 10
 //
 // The peer is PyTorch Geometric, with the scores in this package, or the program of the -peers
 // file: lines printed by accuracy/peers.sh. The directory of -data holds amazon-computers.npz,
@@ -47,7 +47,7 @@ func accuracyCommand(h *harness, f *flag.FlagSet) func(context.Context, []string
 	f.IntVar(&h.rounds, "seeds", 5, "seeds")
 	f.IntVar(&b.first, "first", 0, "the first seed")
 	f.IntVar(&b.sampled, "sampled", 0, "number of sample epochs, which training repeats in turn; 0: as in the file")
-	variants := f.String("variants", "uniform", "variants that take turns: uniform, float32, labor[-layer][-K], bf16, int8, overlap, min")
+	variants := f.String("variants", "uniform", "variants that take turns: uniform, float32, labor[-layer][-K], bf16, int8, int4, overlap, min")
 	f.BoolVar(&b.trained, "score", true, "train and print scores")
 	f.BoolVar(&b.exact, "exact", true, "score with eval --exact too")
 	f.BoolVar(&b.drawn, "drawn", true, "score with the fanout of training too")
@@ -91,7 +91,7 @@ func variantOf(name string) (v variant, err error) {
 	switch name {
 	case "uniform", "float32":
 		return v, nil
-	case "bf16", "int8":
+	case "bf16", "int8", "int4":
 		return variant{pack: []string{"--dtype", name}}, nil
 	case "overlap":
 		return variant{presample: []string{"--order", "overlap"}}, nil

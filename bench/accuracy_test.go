@@ -45,7 +45,7 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	for name, want := range map[string][]string{"float32": nil, "bf16": {"--dtype", "bf16"}, "int8": {"--dtype", "int8"}, "min": {"--policy", "min"}} {
+	for name, want := range map[string][]string{"float32": nil, "bf16": {"--dtype", "bf16"}, "int8": {"--dtype", "int8"}, "int4": {"--dtype", "int4"}, "min": {"--policy", "min"}} {
 		if got, err := variantOf(name); err != nil || !slices.Equal(got.pack, want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
