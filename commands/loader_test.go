@@ -54,6 +54,7 @@ func TestPythonLoaderEqual(t *testing.T) {
 		{"s", "--cache 5% --policy min", ""},
 		{"s", "--cache 5% --dtype bf16 --compress-chunks s2", `, "near": 0.01`},
 		{"s", "--cache 5% --dtype int8 --eval-chunks", `, "near": 0.02`},
+		{"s", "--cache 5% --dtype int4 --compress-chunks zstd", `, "near": 0.08`},
 		{"s", "--cache 0 --bands none --max-disk 6x", `, "slots": 3`},
 		{"sm", "--cache 5%", ""},
 		{"sm", "--cache 5% --policy min --dtype int8", `, "near": 0.02`},

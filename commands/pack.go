@@ -52,7 +52,7 @@ func packCommand() command {
 			floatsFlag("bands", "larger caches that a trainer may choose, in percent of the rows, or none", &o.Bands),
 			sizeFlag("max-disk", "limit of the pack's size: bytes, or a multiple (3x) of the feature table", "", budget.UnitTimes, &o.MaxDisk),
 			nameFlag("policy", "NAME", "policy of the cache: static, the most used rows, or min, the rows needed soonest", pack.Policies(), &o.Policy),
-			stringFlag("dtype", "TYPE", "type of the packed features: same, bf16, fp16 or int8", &o.DType),
+			stringFlag("dtype", "TYPE", "type of the packed features: same, bf16, fp16, int8 or int4", &o.DType),
 			nameFlag("compress-chunks", "CODEC", "compression of chunks: none, s2, zstd, or auto, the one that loads fastest here", pack.Codecs(), &o.Compress),
 			boolFlag("eval-chunks", "give validation batches chunks too, for trainers without memory for their rows", &o.EvalChunks),
 			ioFlag(&o.IO),

@@ -60,7 +60,7 @@ for pack in packs:
         a = s[i]
         a.x = d.features[a.input].astype("f4")
         k, outer = a.blocks[0], b.blocks[0]
-        near = {"float32": 0, "bfloat16": 0.01, "int8": 0.02}[p.facts["dtype"]] * np.abs(a.x).max()
+        near = {"float32": 0, "bfloat16": 0.01, "int8": 0.02, "int4": 0.08}[p.facts["dtype"]] * np.abs(a.x).max()
         assert np.array_equal(k.edge_index[1], outer.edge_index[1])
         for x, y in ((a.x[k.edge_index[0]], b.x[outer.edge_index[0]]), (a.x[k.dst], b.x[outer.dst])):
             assert x.shape == y.shape and (x.size == 0 or np.abs(x - y).max() <= near), (pack, i)
@@ -105,7 +105,7 @@ func TestPython(t *testing.T) {
 		packs    []string
 	}{
 		// Rows of a page, so that the budget decides about segments, not about padding.
-		"segments": {"--nodes 300 --avg-degree 6 --dim 256 --classes 3 --train-ratio 0.4", true, []string{"--cache 5% --bands 30,10 --max-disk 4x", "--cache 0 --bands none", "--cache 10% --dtype int8"}},
+		"segments": {"--nodes 300 --avg-degree 6 --dim 256 --classes 3 --train-ratio 0.4", true, []string{"--cache 5% --bands 30,10 --max-disk 4x", "--cache 0 --bands none", "--cache 10% --dtype int8", "--cache 10% --dtype int4"}},
 		"classes":  {"--nodes 300 --avg-degree 4 --dim 5 --classes 11 --multi-label --dtype bfloat16 --train-ratio 0.5", false, []string{"--cache 5%"}},
 	} {
 		t.Run(name, func(t *testing.T) {

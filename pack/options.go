@@ -49,7 +49,7 @@ type Options struct {
 	// (3x), or unlimited, which is the default and means the disk's free space.
 	MaxDisk *budget.Size
 	Policy  string // "static" or "min"
-	DType   string // "same", "float16", "bfloat16" or "int8"
+	DType   string // "same", "float16", "bfloat16", "int8" or "int4"
 
 	// EvalChunks gives validation batches chunks too, so that trainers without memory for their rows read
 	// them in sequence.
@@ -175,9 +175,9 @@ func (o *Options) target(source dtype.Type) (dtype.Type, error) {
 	}
 	t, err := dtype.Parse(o.DType)
 	if err != nil {
-		return "", fault.New(fault.ErrUsage, "--dtype %s: unknown; use same, bf16, fp16 or int8", o.DType)
+		return "", fault.New(fault.ErrUsage, "--dtype %s: unknown; use same, bf16, fp16, int8 or int4", o.DType)
 	}
-	if t.Size() > source.Size() {
+	if t.Bits() > source.Bits() {
 		return "", fault.New(fault.ErrUsage, "--dtype %s is wider than the dataset's %s: it would cost disk and win nothing", t, source)
 	}
 	return t, nil

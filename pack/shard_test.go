@@ -87,6 +87,7 @@ func TestShards(t *testing.T) {
 		"max-disk": func(o *pack.Options) { o.MaxDisk = &budget.Size{Value: 3_400_000} },
 		"min":      func(o *pack.Options) { *o = minOptions(ds, samples, o.Out) },
 		"int8":     func(o *pack.Options) { o.DType = "int8" },
+		"int4":     func(o *pack.Options) { o.DType = "int4" },
 		"s2":       func(o *pack.Options) { o.Compress = packfile.CodecS2 },
 		"all hot":  func(o *pack.Options) { o.Cache = &budget.Size{Value: 100, Unit: budget.UnitPercent} },
 	} {

@@ -358,6 +358,7 @@ func TestGPULate(t *testing.T) {
 	for what, change := range map[string]func(o *Options){
 		"rows in RAM and on the GPU": func(o *Options) { o.GPUCache, o.RAMCache, o.Norm = percent(7), percent(13), "batch" },
 		"packed as int8":             func(o *Options) { o.Pack = w.pack(20, func(o *pack.Options) { o.DType = "int8" }) },
+		"packed as int4":             func(o *Options) { o.Pack = w.pack(20, func(o *pack.Options) { o.DType = "int4" }) },
 		"blocks":                     func(o *Options) { w.inBlocks(o); o.GPUCache, o.RAMCache = percent(30), percent(60) },
 	} {
 		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 5} })

@@ -74,7 +74,7 @@ func (o *FeedOptions) Validate() error {
 		return noCache("gpu-cache", o.GPUCache)
 	case o.world() > 1:
 		return usage("feed is for one consumer: leave the ranks of the job out")
-	case o.DType == dtype.Int8:
+	case o.DType.Quantized():
 		return usage("--dtype %s: a consumer takes float32, float16 or bfloat16", o.DType)
 	case o.ranks > 1 && (o.Share.Count > 1 || o.split() != dataset.Train):
 		return usage("several sockets are for the ranks of a training: leave --rank and --split out")

@@ -22,7 +22,7 @@ func TestWidenedPieces(t *testing.T) {
 		nodes, dim, batch int
 		dtype             string
 		past              bool
-	}{{700, 4003, 100, "int8", false}, {1600, 4080, 500, "int8", true}, {1600, 4003, 500, "bf16", true}, {24, 140_003, 2, "bf16", false}, {24, 280_001, 2, "int8", true}} {
+	}{{700, 4003, 100, "int8", false}, {1600, 4080, 500, "int8", true}, {1600, 4003, 500, "bf16", true}, {24, 140_003, 2, "bf16", false}, {24, 280_001, 2, "int8", true}, {1600, 4080, 500, "int4", true}} {
 		raw := datasettest.Params{Nodes: c.nodes, AvgDegree: 6, Dim: c.dim, Seed: 3}.Raw()
 		so := presample.Options{BatchSize: c.batch, Fanout: []int{4, 4}, Memory: 1 << 30, Workers: 1}
 		for _, policy := range []string{packfile.PolicyStatic, packfile.PolicyMin} {

@@ -69,7 +69,7 @@ var Options = []Option{
 	{Command: "pack", Flag: "cache", Values: []string{"10%", "5%", "40%"}},
 	{Command: "pack", Flag: "bands", Values: []string{"", "none", "60,30"}, When: isNot("pack", "policy", "min")},
 	{Command: "pack", Flag: "max-disk", Values: []string{"", "30x", "90x"}, When: isNot("pack", "policy", "min")},
-	{Command: "pack", Flag: "dtype", Values: []string{"", "bf16", "fp16", "int8"}},
+	{Command: "pack", Flag: "dtype", Values: []string{"", "bf16", "fp16", "int8", "int4"}},
 	{Command: "pack", Flag: "compress-chunks", Values: []string{"", "s2", "zstd"}},
 	{Command: "pack", Flag: "eval-chunks", Values: []string{"", "yes"}},
 

@@ -389,19 +389,23 @@ func (c *Counts) beyondBudget(what string, need int64, allow string) error {
 		what, budget.FormatBytes(need), need, times, budget.FormatBytes(c.Params.MaxDisk), allow, Narrower(&c.Facts))}
 }
 
-// Narrower returns advice for an error message: "use --dtype bf16 or int8, ", with the element types that
+// Narrower returns advice for an error message: "use --dtype bf16, int8 or int4, ", with the element types that
 // have shorter rows than the pack, or "" if there are none.
 func Narrower(f *packfile.Facts) string {
 	var names []string
-	for _, n := range []string{"bf16", "int8"} {
+	for _, n := range []string{"bf16", "int8", "int4"} {
 		if t, err := dtype.Parse(n); err == nil && t.RowBytes(f.Dim) < f.RowBytes {
 			names = append(names, n)
 		}
 	}
-	if len(names) == 0 {
+	switch n := len(names); n {
+	case 0:
 		return ""
+	case 1:
+		return "use --dtype " + names[0] + ", "
+	default:
+		return "use --dtype " + strings.Join(names[:n-1], ", ") + " or " + names[n-1] + ", "
 	}
-	return "use --dtype " + strings.Join(names, " or ") + ", "
 }
 
 // HeldMemory returns the memory that every part of a packing holds, in bytes: the program, ranks, and

@@ -163,8 +163,8 @@ func (q *planner) choices(ctx context.Context, task progress.Task) (list []Choic
 // table's.
 func (q *planner) types() []dtype.Type {
 	list := []dtype.Type{q.Facts.DType}
-	for _, t := range []dtype.Type{q.DType, dtype.BFloat16, dtype.Int8} {
-		if t.Size() <= q.DType.Size() && !slices.Contains(list, t) {
+	for _, t := range []dtype.Type{q.DType, dtype.BFloat16, dtype.Int8, dtype.Int4} {
+		if t.Bits() <= q.DType.Bits() && !slices.Contains(list, t) {
 			list = append(list, t)
 		}
 	}

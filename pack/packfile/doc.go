@@ -64,6 +64,12 @@
 // A row is its elements in the pack's dtype. A row of int8 is a float32 scale, dim signed bytes q, and
 // zeros up to a multiple of four bytes: element = scale · q.
 //
+// A row of int4 has groups of 32 elements, of which the last may be shorter. It is a float16 scale of each group, zeros up to a
+// multiple of four bytes, ⌈dim/2⌉ bytes of signed 4-bit numbers q, and zeros up to a multiple of four bytes: element = scale · q.
+// Element i has the low half of byte i/2 if i is even, else the high half. Scales come first, so that elements begin
+// on four bytes and have no gaps: a thread of a GPU and a vector of a processor load theirs at once.
+// Programs from before int4 refuse a pack of it as damaged, and name its dtype.
+//
 // # Files
 //
 // G counts groups of training batches: the fewest whole segments that make 64 batches or more.

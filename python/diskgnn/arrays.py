@@ -263,6 +263,14 @@ class Pack(_Directory):
         if kind == "int8":
             values: _Array = rows[:, :4].copy().view("<f4") * rows[:, 4:4 + dim].view("i1")
             return values
+        if kind == "int4":
+            groups = -(-dim // 32)
+            at = -(-2 * groups // 4) * 4
+            scales = rows[:, :2 * groups].copy().view("<f2").astype("f4")
+            codes = rows[:, at:at + (dim + 1) // 2]
+            q = np.stack((codes << 4, codes), axis=2).view("i1") >> 4  # low halves, then high ones, with their signs
+            values = q.reshape(len(q), -1)[:, :dim] * np.repeat(scales, 32, axis=1)[:, :dim]
+            return values
         values = rows.view(_TYPES[kind])
         return (values.astype("<u4") << 16).view("<f4") if kind == "bfloat16" else values
 

@@ -102,7 +102,7 @@ func BenchmarkGather(b *testing.B) {
 		ids[i] = r.Uint32N(held)
 	}
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(b, a) })
-	for _, from := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8} {
+	for _, from := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8, dtype.Int4} {
 		src := make([]byte, held*from.RowBytes(dim))
 		for i := range src {
 			src[i] = byte(i)
