@@ -3,6 +3,7 @@ package packed_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"testing"
@@ -159,7 +160,11 @@ func TestDecodingAllocates(t *testing.T) {
 			var b graph.Batch
 			var p packfile.Plan
 			off, size := r.TrainGraph(0, n)
-			if got := testing.AllocsPerRun(10, func() { _ = r.DecodeTrainGraph(0, n, file[off:][:size], &b, &p) }); got > most {
+			got := math.Inf(1)
+			for range 5 { // goroutines that made the pack may still end
+				got = min(got, testing.AllocsPerRun(10, func() { _ = r.DecodeTrainGraph(0, n, file[off:][:size], &b, &p) }))
+			}
+			if got > most {
 				t.Errorf("%s, %+v: %v allocations, the name takes %v", name, n, got, most)
 			}
 		}
