@@ -94,10 +94,7 @@ const (
 // Append panics.
 func Append(dst []byte, b *graph.Batch) []byte {
 	degree := binio.Width(maxOf(b.Degree))
-	row := 0
-	if len(b.Targets) > 0 {
-		row = len(b.Targets) / len(b.Labels)
-	}
+	row := targetBytes(b)
 	if row > maxTargetBytes {
 		panic("batchcodec: too many classes")
 	}
@@ -105,43 +102,10 @@ func Append(dst []byte, b *graph.Batch) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Input)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Labels)))
 	dst = append(dst, byte(degree), byte(row), byte(row>>8), byte(row>>16))
-	for l := range b.Blocks {
-		k := &b.Blocks[l]
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(k.NumSrc))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(k.NumDst))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(k.Indices)))
-		pos := 0
-		if k.Dst != nil {
-			pos = positionWidth(k)
-		}
-		dst = append(dst, byte(countWidth(k)), byte(positionWidth(k)), byte(pos), 0)
-	}
+	dst = inBytes.appendHeads(dst, b)
 	dst = append(dst, binio.Bytes(b.Input)...)
 	dst = binio.AppendUints(dst, b.Degree, degree)
-	for l := range b.Blocks {
-		k := &b.Blocks[l]
-		dst = appendCounts(dst, k, countWidth(k))
-		dst = binio.AppendUints(dst, k.Indices, positionWidth(k))
-		if k.Dst != nil {
-			dst = binio.AppendUints(dst, k.Dst, positionWidth(k))
-		}
-	}
-	dst = append(dst, binio.Bytes(b.Labels)...)
-	return append(dst, b.Targets...)
-}
-
-// appendCounts appends the number of edges of every destination, in pieces that
-// fit on the stack.
-func appendCounts(dst []byte, k *graph.Block, width int) []byte {
-	var piece [512]uint32
-	for lo := 0; lo < k.NumDst; lo += len(piece) {
-		counts := piece[:min(len(piece), k.NumDst-lo)]
-		for i := range counts {
-			counts[i] = k.Indptr[lo+i+1] - k.Indptr[lo+i]
-		}
-		dst = binio.AppendUints(dst, counts, width)
-	}
-	return dst
+	return inBytes.appendArrays(dst, b)
 }
 
 func maxOf(s []uint32) uint32 {
@@ -151,32 +115,12 @@ func maxOf(s []uint32) uint32 {
 	return slices.Max(s)
 }
 
-// mostEdges returns the largest number of edges of a destination.
-func mostEdges(k *graph.Block) uint32 {
-	var most uint32
-	for i := 0; i < k.NumDst; i++ {
-		most = max(most, k.Indptr[i+1]-k.Indptr[i])
-	}
-	return most
-}
-
-func countWidth(k *graph.Block) int { return binio.Width(mostEdges(k)) }
-
-func positionWidth(k *graph.Block) int { return binio.Width(uint32(max(k.NumSrc-1, 0))) }
-
 // head describes the arrays of a byte form before they follow.
 type head struct {
 	layers         int
 	inputs, labels int
 	degree, row    int // bytes of a degree, and of a seed node's classes as bits
 	layer          [MaxLayers]layerHead
-}
-
-// layerHead is the head's part for one layer: counts, and bytes of an edge count, of a source position
-// and of a destination position.
-type layerHead struct {
-	src, dst, edges          int
-	count, source, destWidth int
 }
 
 // decode reads the head, and checks that the rest of d has exactly the arrays that it announces, and
@@ -194,23 +138,10 @@ func (h *head) decode(d *binio.Decoder) error {
 		d.Fail("its degrees have %d bytes instead of 1 to 4", h.degree)
 	}
 	need := int64(h.inputs)*int64(4+h.degree) + int64(h.labels)*int64(4+h.row)
-	above := h.inputs // number of sources that layer l must have
+	inBytes.heads(d, h.layer[:h.layers], h.inputs, h.labels)
 	for l := range h.layers {
 		k := &h.layer[l]
-		k.src, k.dst, k.edges = int(d.U32()), int(d.U32()), int(d.U32())
-		k.count, k.source, k.destWidth = int(d.U8()), int(d.U8()), int(d.U8())
-		d.Raw(1)
-		if k.count < 1 || k.count > 4 || k.source < 1 || k.source > 4 || k.destWidth > 4 {
-			d.Fail("layer %d: counts, sources and destinations of %d, %d and %d bytes are impossible", l, k.count, k.source, k.destWidth)
-		}
-		if k.src != above {
-			d.Fail("layer %d has %d sources instead of %d", l, k.src, above)
-		}
-		above = k.dst
 		need += int64(k.dst)*int64(k.count+k.destWidth) + int64(k.edges)*int64(k.source)
-	}
-	if h.labels != above {
-		d.Fail("it has %d labels, but %d seed nodes", h.labels, above)
 	}
 	if int64(d.Rest()) != need {
 		d.Fail("%d bytes follow the head instead of %d", d.Rest(), need)
@@ -227,20 +158,12 @@ func Decode(src []byte, b *graph.Batch) error {
 	if err := h.decode(d); err != nil {
 		return err
 	}
-	b.Blocks = binio.Grow(b.Blocks, h.layers)
 	b.Input = d.Uints(b.Input, h.inputs, 4)
 	b.Degree = d.Uints(b.Degree, h.inputs, h.degree)
-	for l := range b.Blocks {
-		decodeBlock(d, &b.Blocks[l], &h.layer[l])
+	inBytes.arrays(d, b, h.layer[:h.layers], h.labels, h.row)
+	if d.Err() != nil {
+		return d.Err()
 	}
-	raw := d.Raw(4 * h.labels)
-	targets := d.Raw(h.row * h.labels)
-	if err := d.Err(); err != nil {
-		return err
-	}
-	b.Labels = binio.Grow(b.Labels, h.labels)
-	copy(binio.Bytes(b.Labels), raw)
-	b.Targets = append(b.Targets[:0], targets...)
 	if err := b.Validate(); err != nil {
 		d.Fail("%v", err)
 	}
@@ -261,35 +184,6 @@ func Inputs(src []byte) ([]uint32, error) {
 		return nil, d.Err()
 	}
 	return binio.View[uint32](raw), nil
-}
-
-func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
-	k.NumSrc, k.NumDst = h.src, h.dst
-	k.Indptr = binio.Grow(k.Indptr, h.dst+1)
-	counts := d.Uints(k.Indptr[1:1], h.dst, h.count) // decoded in place: Indptr has the room
-	if d.Err() != nil {
-		return
-	}
-	sumCounts(d, k, counts, h.edges)
-	k.Indices = d.Uints(k.Indices, h.edges, h.source)
-	if h.destWidth == 0 {
-		k.Dst = nil
-		return
-	}
-	k.Dst = d.Uints(k.Dst, h.dst, h.destWidth)
-}
-
-// sumCounts makes index pointers of the counts, which lie in Indptr from its second number on.
-func sumCounts(d *binio.Decoder, k *graph.Block, counts []uint32, edges int) {
-	k.Indptr[0] = 0
-	var sum uint64
-	for i, c := range counts {
-		sum += uint64(c)
-		k.Indptr[i+1] = uint32(sum)
-	}
-	if sum != uint64(edges) {
-		d.Fail("the destinations have %d edges, but the block has %d", sum, edges)
-	}
 }
 
 // LeastBytes returns the least bytes of Append for a batch without its degrees: each number of edges takes one byte,

@@ -67,11 +67,15 @@ func (r *Reader) TrainGraph(i int, n Needs) (offset int64, bytes int) {
 
 // EvalGraph is TrainGraph for the graph of an evaluation batch, of which only the degrees may be left out.
 func (e *Eval) EvalGraph(degrees bool) (offset int64, bytes int) {
-	lo := 0
-	if !degrees && len(e.Graph) > 1 {
-		lo = blockSection
+	return extent(e.GraphOffset, e.Graph, e.first(degrees), len(e.Graph))
+}
+
+// first returns the first section that is needed, with or without degrees.
+func (e *Eval) first(degrees bool) int {
+	if degrees || len(e.Graph) <= 1 {
+		return degreeSection
 	}
-	return extent(e.GraphOffset, e.Graph, lo, len(e.Graph))
+	return blockSection
 }
 
 // extent returns the range of the sections lo ≤ k < hi of a graph at an offset.
@@ -408,10 +412,7 @@ func fillUnread(ranks []uint32) {
 // reuses the memory of b. Without degrees, b.Degree is empty. Damage is an error of kind fault.ErrCorrupt.
 func (r *Reader) DecodeEvalGraph(e *Eval, degrees bool, raw []byte, b *graph.Batch) error {
 	name := r.Path(EvalGraphFile)
-	lo := 0
-	if !degrees && len(e.Graph) > 1 {
-		lo = blockSection
-	}
+	lo := e.first(degrees)
 	if err := verifySections(name, e.GraphOffset, e.Graph, lo, len(e.Graph), raw); err != nil {
 		return err
 	}
