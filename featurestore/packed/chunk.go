@@ -168,11 +168,12 @@ func (p *chunkPart) widen(at packfile.Piece, rows []byte) error {
 func (p *chunkPart) wide(first int, rows []byte) {
 	f := &p.src.facts
 	x := p.to.x[first*f.Dim:][:len(rows)/f.RowBytes*f.Dim]
-	widen := kernel.Widen
-	if len(p.to.x) >= kernel.Past {
-		widen = kernel.WidenPast
+	if len(p.to.x) < kernel.Past {
+		kernel.Widen(x, rows, f.DType, f.Dim)
+		return
 	}
-	widen(x, rows, f.DType, f.Dim)
+	kernel.WidenPast(x, rows, f.DType, f.Dim)
+	kernel.Fence()
 }
 
 // form converts a chunk to rows of a matrix. Element type, codec, policy and sink decide the form.

@@ -112,7 +112,7 @@ func BenchmarkPast(b *testing.B) {
 	const n, dim, piece = 32 << 20, 128, 1 << 16
 	dst := make([]float32, n+16)
 	dst = dst[-uintptr(unsafe.Pointer(&dst[0]))%64/4:][:n]
-	for _, from := range []dtype.Type{dtype.BFloat16, dtype.Int8, dtype.Int4} {
+	for _, from := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8, dtype.Int4} {
 		size := piece / dim * from.RowBytes(dim)
 		src := bytes.Repeat([]byte{1}, n/piece*size)
 		for name, widen := range map[string]func([]float32, []byte, dtype.Type, int){"usual": Widen, "past": WidenPast} {

@@ -52,14 +52,17 @@ func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 // read.
 const Past = 1 << 20
 
-// WidenPast is Widen for memory that is written whole and read much later. Narrower types it stores past the caches, where dst
-// allows it: the memory is then not read before it is written.
+// WidenPast is Widen for memory that is written whole and read much later. It stores past the caches, where dst
+// allows it: the memory is then not read before it is written. Call Fence after the last rows.
 func WidenPast(dst []float32, src []byte, from dtype.Type, dim int) {
 	const vector = 16
 	switch {
-	case level == plain || from == dtype.Float32 || len(dst) == 0 || uintptr(unsafe.Pointer(&dst[0]))%(4*vector) != 0 || from.Quantized() && dim%vector != 0:
+	case level == plain || len(dst) == 0 || uintptr(unsafe.Pointer(&dst[0]))%(4*vector) != 0 || from.Quantized() && dim%vector != 0:
 		Widen(dst, src, from, dim)
-		return
+	case from == dtype.Float32:
+		n := len(dst) / vector * vector
+		copyPastSIMD(dst[:n], src[:4*n])
+		Widen(dst[n:], src[4*n:], from, dim)
 	case from == dtype.Int8:
 		size := from.RowBytes(dim)
 		for ; len(dst) > 0; dst, src = dst[dim:], src[size:] {
@@ -76,8 +79,10 @@ func WidenPast(dst []float32, src []byte, from dtype.Type, dim int) {
 		halvesPastSIMD(dst[:n], src[:n*size], from)
 		Widen(dst[n:], src[n*size:len(dst)*size], from, dim)
 	}
-	fence() // others see the stores when the caller tells them
 }
+
+// Fence makes the stores of WidenPast visible to others before later stores of this goroutine are.
+func Fence() { fence() }
 
 // Bits of the least float32 magnitudes that are not finite as the narrower types.
 const (

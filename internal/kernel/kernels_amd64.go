@@ -182,6 +182,17 @@ func quantizeInt8AVX2(dst *byte, src *float32, n int, scale float32)
 //go:noescape
 func quantizeInt4AVX2(codes *byte, scales *byte, src *float32, groups int) uint32
 
+// copyPastAVX2 is the twin of copy for AVX2.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func copyPastAVX2(dst *float32, src *byte, n int)
+
+// widenUintsAVX2 is the twin of widenUintsPlain for AVX2.
+//
+//go:noescape
+func widenUintsAVX2(dst *int64, src *uint32, n int)
+
 // gatherSumAVX512 is the twin of gatherSumPlain without weights for AVX512.
 // The index at position last is the furthest that may be read ahead.
 //
@@ -359,6 +370,17 @@ func quantizeInt8AVX512(dst *byte, src *float32, n int, scale float32)
 //
 //go:noescape
 func quantizeInt4AVX512(codes *byte, scales *byte, src *float32, groups int) uint32
+
+// copyPastAVX512 is the twin of copy for AVX512.
+// It stores past the caches, to an aligned dst: see fence.
+//
+//go:noescape
+func copyPastAVX512(dst *float32, src *byte, n int)
+
+// widenUintsAVX512 is the twin of widenUintsPlain for AVX512.
+//
+//go:noescape
+func widenUintsAVX512(dst *int64, src *uint32, n int)
 
 // joinAVX512 is the twin of joinPlain for AVX512.
 //

@@ -3160,6 +3160,70 @@ test:
 	VZEROUPPER
 	RET
 
+// func copyPastAVX2(dst *float32, src *byte, n int)
+// Requires: AVX
+TEXT ·copyPastAVX2(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	SUBQ $+128, SI
+	JMP  strideTest
+
+stride:
+	VMOVUPS  (CX)(BX*1), Y0
+	VMOVNTPS Y0, (AX)(BX*1)
+	VMOVUPS  32(CX)(BX*1), Y0
+	VMOVNTPS Y0, 32(AX)(BX*1)
+	VMOVUPS  64(CX)(BX*1), Y0
+	VMOVNTPS Y0, 64(AX)(BX*1)
+	VMOVUPS  96(CX)(BX*1), Y0
+	VMOVNTPS Y0, 96(AX)(BX*1)
+	ADDQ     $+128, BX
+
+strideTest:
+	CMPQ BX, SI
+	JLE  stride
+	SUBQ $+32, DX
+	JMP  singleTest
+
+single:
+	VMOVUPS  (CX)(BX*1), Y0
+	VMOVNTPS Y0, (AX)(BX*1)
+	ADDQ     $+32, BX
+
+singleTest:
+	CMPQ BX, DX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func widenUintsAVX2(dst *int64, src *uint32, n int)
+// Requires: AVX, AVX2
+TEXT ·widenUintsAVX2(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+	SHLQ $0x02, DX
+	SUBQ $+32, DX
+	JMP  singleTest
+
+single:
+	VPMOVZXDQ (CX)(BX*1), Y0
+	VMOVUPS   Y0, (AX)(BX*2)
+	VPMOVZXDQ 16(CX)(BX*1), Y0
+	VMOVUPS   Y0, 32(AX)(BX*2)
+	ADDQ      $+32, BX
+
+singleTest:
+	CMPQ BX, DX
+	JLE  single
+	VZEROUPPER
+	RET
+
 // func gatherSumAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int, scale float32, add bool)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·gatherSumAVX512(SB), $0-53
@@ -6059,6 +6123,70 @@ test:
 	VPMAXUD       X0, X1, X1
 	VMOVD         X1, AX
 	MOVL          AX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func copyPastAVX512(dst *float32, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·copyPastAVX512(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	SUBQ $+256, SI
+	JMP  strideTest
+
+stride:
+	VMOVUPS  (CX)(BX*1), Z0
+	VMOVNTPS Z0, (AX)(BX*1)
+	VMOVUPS  64(CX)(BX*1), Z0
+	VMOVNTPS Z0, 64(AX)(BX*1)
+	VMOVUPS  128(CX)(BX*1), Z0
+	VMOVNTPS Z0, 128(AX)(BX*1)
+	VMOVUPS  192(CX)(BX*1), Z0
+	VMOVNTPS Z0, 192(AX)(BX*1)
+	ADDQ     $+256, BX
+
+strideTest:
+	CMPQ BX, SI
+	JLE  stride
+	SUBQ $+64, DX
+	JMP  singleTest
+
+single:
+	VMOVUPS  (CX)(BX*1), Z0
+	VMOVNTPS Z0, (AX)(BX*1)
+	ADDQ     $+64, BX
+
+singleTest:
+	CMPQ BX, DX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func widenUintsAVX512(dst *int64, src *uint32, n int)
+// Requires: AVX, AVX512F
+TEXT ·widenUintsAVX512(SB), $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+	SHLQ $0x02, DX
+	SUBQ $+64, DX
+	JMP  singleTest
+
+single:
+	VPMOVZXDQ (CX)(BX*1), Z0
+	VMOVUPS   Z0, (AX)(BX*2)
+	VPMOVZXDQ 32(CX)(BX*1), Z0
+	VMOVUPS   Z0, 64(AX)(BX*2)
+	ADDQ      $+64, BX
+
+singleTest:
+	CMPQ BX, DX
+	JLE  single
 	VZEROUPPER
 	RET
 

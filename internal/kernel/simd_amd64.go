@@ -99,6 +99,17 @@ func adamSIMD(w, g, m, v []float32, s *AdamStep) {
 	adamPlain(w[n:], g[n:], m[n:], v[n:], s)
 }
 
+// widenUintsSIMD widens the words that fill whole vectors, and returns their number.
+func widenUintsSIMD(dst []int64, src []uint32) int {
+	n := whole(len(src))
+	if level == avx512 {
+		widenUintsAVX512(unsafe.SliceData(dst), unsafe.SliceData(src), n)
+	} else {
+		widenUintsAVX2(unsafe.SliceData(dst), unsafe.SliceData(src), n)
+	}
+	return n
+}
+
 // joinSIMD joins the words that fill whole vectors, and returns their number.
 func joinSIMD(dst []uint64, key uint64, words []uint32) int {
 	n := len(words) &^ 7

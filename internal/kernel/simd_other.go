@@ -42,5 +42,7 @@ func quantizeInt4SIMD(codes, scales []byte, src []float32) bool {
 	return dtype.QuantizeInt4(codes, scales, src)
 }
 func fence()                                  {}
+func copyPastSIMD(dst []float32, src []byte)  { Widen(dst, src, dtype.Float32, len(dst)) }
+func widenUintsSIMD([]int64, []uint32) int    { return 0 }
 func joinSIMD([]uint64, uint64, []uint32) int { return 0 }
 func unpackSIMD([]uint32, []byte, int) int    { return 0 }

@@ -115,6 +115,15 @@ func halvesPastSIMD(dst []float32, src []byte, from dtype.Type) {
 	}
 }
 
+// copyPastSIMD copies whole vectors, to an aligned dst.
+func copyPastSIMD(dst []float32, src []byte) {
+	if level == avx512 {
+		copyPastAVX512(first(dst), unsafe.SliceData(src), len(dst))
+	} else {
+		copyPastAVX2(first(dst), unsafe.SliceData(src), len(dst))
+	}
+}
+
 // int8ToFloat32PastSIMD converts whole vectors, to an aligned dst.
 func int8ToFloat32PastSIMD(dst []float32, src []byte, scale float32) {
 	if level == avx512 {

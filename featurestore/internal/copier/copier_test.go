@@ -39,6 +39,43 @@ func TestRows(t *testing.T) {
 	c.Widen(nil, nil, dtype.Float32, 2)
 }
 
+// Rows that together are too many for the caches are the same rows.
+func TestMany(t *testing.T) {
+	const rows, held = 10_000, 300
+	c, r := New(3), rand.New(rand.NewPCG(1, 2))
+	c.Start()
+	defer c.Close()
+	ids := make([]uint32, rows)
+	for i := range ids {
+		ids[i] = r.Uint32N(held)
+	}
+	for _, dim := range []int{kernel.Past/rows + 1, 112} {
+		for _, from := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8, dtype.Int4} {
+			values := make([]float32, held*dim)
+			for i := range values {
+				values[i] = r.Float32()
+			}
+			table := make([]byte, held*from.RowBytes(dim))
+			kernel.Narrow(table, from, values, dim)
+			got, want := make([]float32, rows*dim), make([]float32, rows*dim)
+			c.Gather(got, table, ids, 0, from, dim)
+			_ = c.Run(plainGather{want, table, ids, from, dim}, rows)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %d columns: gathered rows differ", from, dim)
+			}
+			all := make([]byte, 0, rows*from.RowBytes(dim))
+			for _, id := range ids {
+				all = append(all, table[int(id)*from.RowBytes(dim):][:from.RowBytes(dim)]...)
+			}
+			clear(got)
+			c.Widen(got, all, from, dim)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %d columns: widened rows differ", from, dim)
+			}
+		}
+	}
+}
+
 // tally counts how often each part was done, and fails at one of them.
 type tally struct {
 	mu    sync.Mutex
@@ -92,11 +129,11 @@ func TestRun(t *testing.T) {
 func TestCloseBeforeStart(t *testing.T) { New(2).Close() }
 
 // BenchmarkGather gathers rows of 128 floats of a table that no cache holds, by descending number, beside the same without asking
-// for them ahead.
+// for them ahead. The rows are many: they are stored past the caches.
 //
 //	go test -run '^$' -bench Gather ./featurestore/internal/copier
 func BenchmarkGather(b *testing.B) {
-	const rows, dim, held = 24_000, 128, 200_000
+	const rows, dim, held = 240_000, 128, 2_000_000
 	dst, ids, r := make([]float32, rows*dim), make([]uint32, rows), rand.New(rand.NewPCG(1, 2))
 	for i := range ids {
 		ids[i] = r.Uint32N(held)

@@ -265,6 +265,32 @@ func quantize4(s isa) {
 	end()
 }
 
+// copyPast writes the function that copies n float32s past the caches.
+func copyPast(s isa) {
+	begin(s, "copyPast", "func(dst *float32, src *byte, n int)", "copy", "It stores past the caches, to an aligned dst: see fence.")
+	dst, src := pointer("dst"), pointer("src")
+	each(s, pointer("n"), 4, func(i reg.Register, o int) {
+		v := s.vector()
+		VMOVUPS(at(src, i, o), v)
+		VMOVNTPS(v, at(dst, i, o))
+	})
+	end()
+}
+
+// widenUints writes the function that copies n uint32s to int64s.
+func widenUints(s isa) {
+	begin(s, "widenUints", "func(dst *int64, src *uint32, n int)", "widenUintsPlain")
+	dst, src := pointer("dst"), pointer("src")
+	each(s, pointer("n"), 1, func(i reg.Register, o int) {
+		for half := range 2 {
+			v := s.vector()
+			VPMOVZXDQ(at(src, i, o+half*s.bytes()/2), v)
+			VMOVUPS(v, Mem{Base: dst, Index: i, Scale: 2, Disp: 2*o + half*s.bytes()})
+		}
+	})
+	end()
+}
+
 // fence writes the function that orders stores past the caches.
 func fence() {
 	TEXT("fence", 0, "func()")

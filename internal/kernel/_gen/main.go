@@ -58,6 +58,8 @@ func main() {
 		toBFloat16(s)
 		quantize(s)
 		quantize4(s)
+		copyPast(s)
+		widenUints(s)
 	}
 	join()
 	unpack()
