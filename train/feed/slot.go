@@ -7,6 +7,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/kernel"
 	"diskgnn/train/engine"
 )
 
@@ -115,15 +116,8 @@ func (s *slot) block(b *graph.Block) Block {
 	out := Block{Src: b.NumSrc, Dst: b.NumDst, Edges: len(b.Indices), DstPos: -1}
 	edges, at := s.numbers(2 * len(b.Indices))
 	out.EdgeIndex = at
-	from, to := edges[:len(b.Indices)], edges[len(b.Indices):]
-	for i, v := range b.Indices {
-		from[i] = int64(v)
-	}
-	for i := range b.NumDst {
-		for e := b.Indptr[i]; e < b.Indptr[i+1]; e++ {
-			to[e] = int64(i)
-		}
-	}
+	kernel.WidenUints(edges[:len(b.Indices)], b.Indices)
+	kernel.FillRuns(edges[len(b.Indices):], b.Indptr[1:])
 	if b.Dst != nil {
 		out.DstPos = s.widen(b.Dst)
 	}
@@ -133,9 +127,7 @@ func (s *slot) block(b *graph.Block) Block {
 // widen writes numbers as int64, and returns their place.
 func (s *slot) widen(list []uint32) int64 {
 	wide, at := s.numbers(len(list))
-	for i, v := range list {
-		wide[i] = int64(v)
-	}
+	kernel.WidenUints(wide, list)
 	return at
 }
 
