@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from typing import Any, ContextManager, Dict, List
+from math import prod
+from typing import Any, Callable, ContextManager, Dict, List, Sequence
 
 import numpy as np
 
@@ -19,6 +20,10 @@ class Host:
     def array(self, a: np.ndarray) -> Any:
         a = a.copy() if self._copy else a
         return _tensor(a) if self._tensors else a
+
+    def numbers(self, memory: np.ndarray, first: int, end: int) -> Callable[..., Any]:
+        """A function of a place between first and end, and of a shape: the int64 there."""
+        return lambda place, *shape: self.array(_numbers(memory, place, shape))
 
     def range(self, n: int) -> Any:
         """The numbers from 0 to n - 1."""
@@ -53,12 +58,17 @@ class Device:
         self._pinned.append(memory)
 
     def copying(self) -> ContextManager[Any]:
-        """In this context array, range, rows and hold submit their work; finished waits for it."""
+        """In this context array, numbers, range, rows and hold submit their work; finished waits for it."""
         self._made = []
         return contextlib.nullcontext() if self._stream is None else self._torch.cuda.stream(self._stream)
 
     def array(self, a: np.ndarray) -> Any:
         return self._new(_tensor(a).to(self._device, non_blocking=True, copy=True))
+
+    def numbers(self, memory: np.ndarray, first: int, end: int) -> Callable[..., Any]:
+        """As Host's. One copy takes all that lies there: the tensors share its memory."""
+        copied = self.array(memory[first:end])
+        return lambda place, *shape: copied[place - first :][: 8 * prod(shape)].view(self._torch.int64).view(shape)
 
     def range(self, n: int) -> Any:
         return self._new(self._torch.arange(n, device=self._device))
@@ -108,6 +118,10 @@ def _unpin(torch: Any, pinned: List[np.ndarray]) -> None:
     for memory in pinned:
         torch.cuda.cudart().cudaHostUnregister(memory.ctypes.data)
     pinned.clear()
+
+
+def _numbers(memory: np.ndarray, place: int, shape: Sequence[int]) -> np.ndarray:
+    return memory[place:][: 8 * prod(shape)].view("<i8").reshape(shape)
 
 
 def _features(x: np.ndarray) -> Any:

@@ -51,7 +51,7 @@ import (
 )
 
 // Protocol is the version of the messages.
-const Protocol = 2
+const Protocol = 3
 
 // MostSlots bounds the slots: a message carries at most 253 descriptors.
 const MostSlots = 250
@@ -98,6 +98,8 @@ type Batch struct {
 	// Held are rows without content, in ranges of adjacent ones: the consumer holds the rows of their ranks.
 	Held   []Range `json:"held"`
 	Blocks []Block `json:"blocks"`
+	// Arrays are the places between which all arrays but the matrix lie: one copy takes them.
+	Arrays [2]int64 `json:"arrays"`
 	// IDs is the place of an int64 for each input node, its id in the dataset; -1: the store has none.
 	IDs int64 `json:"ids"`
 	// Rank and Degree are the place of int64 for each input node: the node's rank (training batches alone have ranks:

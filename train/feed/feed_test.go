@@ -100,6 +100,9 @@ func TestBytes(t *testing.T) {
 				t.Errorf("spans %v", spans)
 			}
 		}
+		if last := spans[len(spans)-1]; m.Arrays[0] != spans[1].at || m.Arrays[1] < last.end || m.Arrays[1] >= last.end+line {
+			t.Errorf("all arrays lie between %d, in spans %v", m.Arrays, spans)
+		}
 		if s.at.at+unused != bytes {
 			t.Errorf("%d bytes and %d for destinations, of %d", s.at.at, unused, bytes)
 		}

@@ -90,7 +90,7 @@ func (s *slot) Prepare(b *graph.Batch) error {
 	m.Labels = at
 	at = s.at.take(len(b.Targets))
 	copy(s.more[at:], b.Targets)
-	m.Targets = s.offset + at
+	m.Targets, m.Arrays = s.offset+at, [2]int64{s.offset, s.offset + s.at.at}
 	return nil
 }
 
