@@ -21,11 +21,11 @@ const (
 	// leastSpill keeps the writes to a scratch file of hot rows from being tiny.
 	leastSpill = 64 << 10
 
-	// enoughRanges hide the reading of one range behind the writing of the one before, with any amount of
-	// memory; more ranges would only make the writes shorter.
-	enoughRanges = 8
+	// enoughRanges hide the reading of one range behind the writing of the one before, and take little new memory, which
+	// the kernel clears first; more ranges would only make the writes shorter.
+	enoughRanges = 16
 	// enoughRange is the shortest range, in bytes, that results from this.
-	enoughRange = 256 << 20
+	enoughRange = 64 << 20
 )
 
 // allotment divides the memory budget.
