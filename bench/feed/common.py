@@ -1,7 +1,10 @@
 """What the scripts of this directory share: a model, and ways of loading in turn."""
 
 import json
+import os
 import statistics
+import subprocess
+import tempfile
 import time
 
 
@@ -35,6 +38,15 @@ def later(epochs, epoch):
         epoch()
         times.append(time.perf_counter() - began)
     return statistics.median(times[1:])
+
+
+def trained(pack, epochs, **flags):
+    """The median seconds of the epochs but the first of `train` on a pack."""
+    with tempfile.TemporaryDirectory() as d:
+        given = [w for name, value in flags.items() for w in ("--" + name.replace("_", "-"), value)]
+        command = [os.environ.get("DISKGNN", "diskgnn"), "train", "--pack", pack, "--out", os.path.join(d, "run"), "--epochs", str(epochs), "--validate-every", str(epochs + 1), "--json", "--quiet"]
+        out = subprocess.run(command + given, check=True, capture_output=True, text=True).stdout
+    return statistics.median(e["seconds"] for e in json.loads(out)["epochs"][1:])
 
 
 def turns(ways, rounds):

@@ -9,6 +9,7 @@ The ways:
     gathered   Loader(device="cuda", gpu_cache=…): the model's process gathers rows that the GPU holds
     arenas     the same in a second process, which hands memory of the GPU over by CUDA IPC: what a program with a GPU engine of
                its own would do. Without MPS, kernels of two processes take turns.
+    engine     `train --engine gpu`, as wide as the features: its loading, beside which the computing is short
 
 FLAG=VALUE are flags of the Loader, such as ram_cache=10%. The program is in PATH, or $DISKGNN names it.
 """
@@ -19,7 +20,7 @@ import statistics
 import torch
 import torch.multiprocessing as mp
 
-from common import graphsage, later, line, turns
+from common import graphsage, later, line, trained, turns
 from diskgnn import Loader
 
 ARENAS = 3
@@ -149,6 +150,7 @@ def main():
     for name, make in makes.items():
         for how, each in (("alone", lambda _: None), ("with the model", step)):
             ways[f"{name}, {how}"] = lambda make=make, each=each: epochs(make, each)
+    ways["engine"] = lambda: trained(a.pack, a.epochs, engine="gpu", hidden=str(widths[0]), **held)
     times = turns(ways, a.rounds)
     steps = statistics.median(times["steps on resident batches"])
     for name, t in times.items():

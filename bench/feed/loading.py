@@ -11,11 +11,8 @@ and so does an epoch of GraphSAGE by either loader, on the CPU. It needs pyg-lib
 import argparse
 import json
 import os
-import statistics
-import subprocess
-import tempfile
 
-from common import graphsage, later, line, turns
+from common import graphsage, later, line, trained, turns
 from diskgnn import Dataset, Loader
 
 p = argparse.ArgumentParser()
@@ -44,11 +41,7 @@ def loading(each=None):
 
 def alone():
     """The same of `train --engine none`."""
-    with tempfile.TemporaryDirectory() as d:
-        given = [w for name, value in flags.items() for w in ("--" + name.replace("_", "-"), value)]
-        command = [os.environ.get("DISKGNN", "diskgnn"), "train", "--pack", a.pack, "--out", os.path.join(d, "run"), "--engine", "none", "--epochs", str(a.epochs), "--json", "--quiet"]
-        out = subprocess.run(command + given, check=True, capture_output=True, text=True).stdout
-    return statistics.median(e["seconds"] for e in json.loads(out)["epochs"][1:])
+    return trained(a.pack, a.epochs, engine="none", **flags)
 
 
 def peers():
