@@ -387,6 +387,11 @@ func widenUintsAVX512(dst *int64, src *uint32, n int)
 //go:noescape
 func joinAVX512(dst *uint64, words *uint32, n int, key uint64)
 
+// numberAVX2 is the twin of numberPlain for AVX2.
+//
+//go:noescape
+func numberAVX2(out *uint32, words *uint32, list *uint32, table *uint32, count int, last int, n uint32, base uint32, shift int) uint32
+
 // unpackAVX2 is the twin of unpackPlain for AVX2.
 //
 //go:noescape

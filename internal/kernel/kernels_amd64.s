@@ -6237,6 +6237,149 @@ test:
 	VZEROUPPER
 	RET
 
+// func numberAVX2(out *uint32, words *uint32, list *uint32, table *uint32, count int, last int, n uint32, base uint32, shift int) uint32
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·numberAVX2(SB), $0-68
+	MOVQ         out+0(FP), AX
+	MOVQ         words+8(FP), DX
+	MOVQ         list+16(FP), BX
+	MOVQ         table+24(FP), SI
+	MOVL         n+48(FP), R8
+	MOVL         base+52(FP), R9
+	MOVQ         shift+56(FP), CX
+	MOVQ         $0x9e3779b97f4a7c15, R10
+	VBROADCASTSS base+52(FP), Y0
+	XORQ         DI, DI
+
+first:
+	MOVL       (DX)(DI*4), R11
+	IMULQ      R10, R11
+	SHRQ       CL, R11
+	SHLQ       $0x06, R11
+	PREFETCHT0 (SI)(R11*1)
+	INCQ       DI
+	CMPQ       DI, count+32(FP)
+	JEQ        begin
+	CMPQ       DI, $0x18
+	JLT        first
+
+begin:
+	XORQ DI, DI
+	JMP  wordTest
+
+word:
+	MOVL         96(DX)(DI*4), R11
+	IMULQ        R10, R11
+	SHRQ         CL, R11
+	SHLQ         $0x06, R11
+	PREFETCHT0   (SI)(R11*1)
+	MOVL         (DX)(DI*4), R11
+	IMULQ        R10, R11
+	SHRQ         CL, R11
+	SHLQ         $0x06, R11
+	ADDQ         SI, R11
+	VPBROADCASTD (DX)(DI*4), Y1
+
+wordBucket:
+	VMOVDQU   32(R11), Y3
+	VPCMPEQD  (R11), Y1, Y2
+	VPMAXUD   Y0, Y3, Y4
+	VPCMPEQD  Y3, Y4, Y4
+	VPAND     Y4, Y2, Y2
+	VMOVMSKPS Y4, R13
+	VMOVMSKPS Y2, R12
+	XORL      $0x000000ff, R13
+	TESTL     R12, R12
+	CMOVLEQ   R13, R12
+	TESTL     R12, R12
+	JEQ       wordFull
+	BSFL      R12, R12
+	MOVL      32(R11)(R12*4), R13
+	SUBL      R9, R13
+	CMPL      R13, R8
+	CMOVLHI   R8, R13
+	MOVL      (DX)(DI*4), R14
+	MOVL      R14, (R11)(R12*4)
+	MOVL      R14, (BX)(R8*4)
+	MOVL      R13, (AX)(DI*4)
+	MOVL      R9, R14
+	ADDL      R13, R14
+	MOVL      R14, 32(R11)(R12*4)
+	CMPL      R13, R8
+	SBBL      $-1, R8
+	INCQ      DI
+
+wordTest:
+	LEAQ 24(DI), R11
+	CMPQ R11, count+32(FP)
+	JLT  word
+	JMP  endTest
+
+end:
+	MOVL         (DX)(DI*4), R11
+	IMULQ        R10, R11
+	SHRQ         CL, R11
+	SHLQ         $0x06, R11
+	ADDQ         SI, R11
+	VPBROADCASTD (DX)(DI*4), Y1
+
+endBucket:
+	VMOVDQU   32(R11), Y3
+	VPCMPEQD  (R11), Y1, Y2
+	VPMAXUD   Y0, Y3, Y4
+	VPCMPEQD  Y3, Y4, Y4
+	VPAND     Y4, Y2, Y2
+	VMOVMSKPS Y4, R13
+	VMOVMSKPS Y2, R12
+	XORL      $0x000000ff, R13
+	TESTL     R12, R12
+	CMOVLEQ   R13, R12
+	TESTL     R12, R12
+	JEQ       endFull
+	BSFL      R12, R12
+	MOVL      32(R11)(R12*4), R13
+	SUBL      R9, R13
+	CMPL      R13, R8
+	CMOVLHI   R8, R13
+	MOVL      (DX)(DI*4), R14
+	MOVL      R14, (R11)(R12*4)
+	MOVL      R14, (BX)(R8*4)
+	MOVL      R13, (AX)(DI*4)
+	MOVL      R9, R14
+	ADDL      R13, R14
+	MOVL      R14, 32(R11)(R12*4)
+	CMPL      R13, R8
+	SBBL      $-1, R8
+	INCQ      DI
+
+endTest:
+	LEAQ (DI), R11
+	CMPQ R11, count+32(FP)
+	JLT  end
+	MOVL R8, ret+64(FP)
+	VZEROUPPER
+	RET
+
+wordFull:
+	SUBQ SI, R11
+	CMPQ R11, last+40(FP)
+	JNE  wordStep
+	MOVQ $-64, R11
+
+wordStep:
+	LEAQ 64(SI)(R11*1), R11
+	JMP  wordBucket
+
+endFull:
+	SUBQ SI, R11
+	CMPQ R11, last+40(FP)
+	JNE  endStep
+	MOVQ $-64, R11
+
+endStep:
+	LEAQ 64(SI)(R11*1), R11
+	JMP  endBucket
+
 // func unpackAVX2(dst *uint32, src *byte, groups int, width int, half int, mask uint32, places *byte, shifts *uint32)
 // Requires: AVX, AVX2
 TEXT ·unpackAVX2(SB), $0-64

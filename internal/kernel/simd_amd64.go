@@ -147,3 +147,7 @@ func unpackSIMD(dst []uint32, src []byte, width int) int {
 	unpackAVX2(&dst[0], &src[0], n, width, half, 1<<width-1, &t.places[0], &t.shifts[0])
 	return 8 * n
 }
+
+func numberSIMD(out, words, list []uint32, n, base uint32, table []uint32) uint32 {
+	return numberAVX2(&out[0], &words[0], &list[0], &table[0], len(words), 4*(len(table)-BucketWords), n, base, bucketShift(len(table)))
+}

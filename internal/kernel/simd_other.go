@@ -46,3 +46,7 @@ func copyPastSIMD(dst []float32, src []byte)  { Widen(dst, src, dtype.Float32, l
 func widenUintsSIMD([]int64, []uint32) int    { return 0 }
 func joinSIMD([]uint64, uint64, []uint32) int { return 0 }
 func unpackSIMD([]uint32, []byte, int) int    { return 0 }
+
+func numberSIMD(out, words, list []uint32, n, base uint32, table []uint32) uint32 {
+	return numberPlain(out, words, list, n, base, table)
+}

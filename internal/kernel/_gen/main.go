@@ -62,6 +62,7 @@ func main() {
 		widenUints(s)
 	}
 	join()
+	number()
 	unpack()
 	fence()
 	Generate()
