@@ -18,6 +18,17 @@ func wantHuge(mem []byte) {
 	}
 }
 
+// hugePage is the size of a huge page, for the least buffer that can have one.
+const hugePage = 2 << 20
+
+// Huge requests huge pages for a buffer of any size that is read and written at random, before its first use. NewHost
+// requests them for large buffers alone. It is a hint.
+func (h *Host) Huge() {
+	if len(h.mem) >= hugePage {
+		_ = unix.Madvise(h.mem, unix.MADV_HUGEPAGE)
+	}
+}
+
 // Populate allocates all pages of the memory at once, rather than each at its first use, and changes no
 // byte. It is a hint, which Linux before 5.14 ignores.
 func Populate(mem []byte) {
