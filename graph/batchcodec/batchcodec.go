@@ -98,6 +98,7 @@ func Append(dst []byte, b *graph.Batch) []byte {
 	if row > maxTargetBytes {
 		panic("batchcodec: too many classes")
 	}
+	dst = slices.Grow(dst, size(b, degree))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Blocks)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Input)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Labels)))
@@ -106,6 +107,17 @@ func Append(dst []byte, b *graph.Batch) []byte {
 	dst = append(dst, binio.Bytes(b.Input)...)
 	dst = binio.AppendUints(dst, b.Degree, degree)
 	return inBytes.appendArrays(dst, b)
+}
+
+// size returns the bytes of the byte form of b, with the given bytes of a degree.
+func size(b *graph.Batch, degree int) int {
+	n := int(HeadSize(len(b.Blocks))) + (4+degree)*len(b.Input) + 4*len(b.Labels) + len(b.Targets)
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		count, position := inBytes.widths(k)
+		n += count*k.NumDst + position*(len(k.Indices)+len(k.Dst))
+	}
+	return n
 }
 
 func maxOf(s []uint32) uint32 {

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"diskgnn/internal/fault"
@@ -68,7 +69,7 @@ func Width(max uint32) int { return (bits.Len32(max|1) + 7) / 8 }
 // AppendUints appends src to dst, width bytes (1 to 4) per value. The values must fit.
 func AppendUints(dst []byte, src []uint32, width int) []byte {
 	n := len(dst)
-	dst = append(dst, make([]byte, len(src)*width)...)
+	dst = slices.Grow(dst, len(src)*width)[:n+len(src)*width]
 	out := dst[n:]
 	switch width {
 	case 1:
@@ -80,9 +81,15 @@ func AppendUints(dst []byte, src []uint32, width int) []byte {
 			binary.LittleEndian.PutUint16(out[2*i:], uint16(v))
 		}
 	case 3:
-		for i, v := range src {
-			out[3*i], out[3*i+1], out[3*i+2] = byte(v), byte(v>>8), byte(v>>16)
+		if len(src) == 0 {
+			break
 		}
+		last := len(src) - 1
+		for i, v := range src[:last] { // the fourth byte is written again
+			binary.LittleEndian.PutUint32(out[3*i:], v)
+		}
+		v := src[last]
+		out[3*last], out[3*last+1], out[3*last+2] = byte(v), byte(v>>8), byte(v>>16)
 	case 4:
 		copy(out, Bytes(src))
 	default:
