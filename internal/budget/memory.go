@@ -172,3 +172,13 @@ func LimitHeap(memory, outside int64) (undo func()) {
 	old := debug.SetMemoryLimit(max(memory-outside, Reserve) - foreignReserve)
 	return func() { debug.SetMemoryLimit(old) }
 }
+
+// LimitGarbage lets Go's garbage collector begin when the heap has grown by percent of the memory that was in use, or sooner
+// if that is set. undo restores the previous setting.
+func LimitGarbage(percent int) (undo func()) {
+	old := debug.SetGCPercent(percent)
+	if old >= 0 && old < percent {
+		debug.SetGCPercent(old)
+	}
+	return func() { debug.SetGCPercent(old) }
+}

@@ -25,3 +25,22 @@ func TestLimitHeap(t *testing.T) {
 		}
 	}
 }
+
+// Garbage is limited to a share of the memory in use, unless less is allowed already.
+func TestLimitGarbage(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	get := func() int {
+		n := debug.SetGCPercent(100)
+		debug.SetGCPercent(n)
+		return n
+	}
+	for _, c := range []struct{ before, want int }{{100, 20}, {400, 20}, {10, 10}, {-1, 20}} {
+		debug.SetGCPercent(c.before)
+		undo := LimitGarbage(20)
+		got := get()
+		undo()
+		if after := get(); got != c.want || after != c.before {
+			t.Errorf("%d: %d meanwhile, want %d, and %d after", c.before, got, c.want, after)
+		}
+	}
+}
