@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/prefetch"
 )
 
 // Graph reads a graph in memory, or one that is mapped and guarded by the caller. It reads
@@ -22,7 +23,11 @@ func (g *inMemory) Reads() Reads { return Reads{} }
 func (g *inMemory) Locate(nodes []uint32, start []int64, degree []uint32) error {
 	var most int64
 	edges := uint64(len(g.Indices))
+	prefetch.At(g.Indptr, nodes[:min(requestAhead, len(nodes))])
 	for i, v := range nodes {
+		if i%requestAhead == 0 && i+requestAhead < len(nodes) {
+			prefetch.At(g.Indptr, nodes[i+requestAhead:min(i+2*requestAhead, len(nodes))])
+		}
 		if int(v)+1 >= len(g.Indptr) {
 			return outside(v, (*graph.CSC)(g).NumNodes())
 		}
@@ -32,7 +37,9 @@ func (g *inMemory) Locate(nodes []uint32, start []int64, degree []uint32) error 
 			return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d are edges %d to %d, but the graph has %d edges", v, a, b, edges)
 		}
 		d := b - a
-		start[i], degree[i] = a, uint32(d)
+		if degree[i] = uint32(d); start != nil {
+			start[i] = a
+		}
 		most = max(most, d)
 	}
 	if most > math.MaxUint32 {
@@ -93,11 +100,22 @@ func (g *inMemory) Read(ctx context.Context, h *Hop) error {
 	return look()
 }
 
+// gatherAhead is the number of edges with sources that are requested from memory together.
+const gatherAhead = 128
+
 // gather reads the sources of edges. The loop does nothing else, so that the processor overlaps the
 // largest possible number of cache misses.
 func gather(out, indices []uint32, pos []int64) {
 	pos = pos[:len(out)]
-	for i := range out {
-		out[i] = indices[pos[i]]
+	// Beyond the number of instructions that the processor looks ahead, only requests overlap.
+	prefetch.AtLong(indices, pos[:min(gatherAhead, len(pos))])
+	for len(pos) > 0 {
+		k := min(gatherAhead, len(pos))
+		prefetch.AtLong(indices, pos[k:min(2*gatherAhead, len(pos))])
+		o := out[:k]
+		for i, p := range pos[:k] {
+			o[i] = indices[p]
+		}
+		out, pos = out[k:], pos[k:]
 	}
 }

@@ -93,22 +93,22 @@ func TestLocalityMemory(t *testing.T) {
 // and grows beside the old one.
 func TestTableSizes(t *testing.T) {
 	for _, c := range []struct{ nodes, entries int64 }{{0, 1 << 10}, {511, 1 << 10}, {512, 1 << 11}, {3000, 1 << 13}, {1 << 20, 1 << 22}} {
-		if got := int64(len(newHashTable(c.nodes).entry)); got != c.entries {
+		if got := int64(newHashTable(c.nodes, false).places()); got != c.entries {
 			t.Errorf("%d nodes: %d entries, want %d", c.nodes, got, c.entries)
 		}
 		if got := hashTableBytes(c.nodes); got != 8*c.entries {
 			t.Errorf("%d nodes: %d bytes, want %d", c.nodes, got, 8*c.entries)
 		}
-		if got := newArrayTable(1).memory(c.nodes); got != 4 {
+		if got := newArrayTable(1, false).memory(c.nodes); got != 4 {
 			t.Errorf("an array of one node: %d bytes", got)
 		}
-		if got := newHashTable(0).memory(c.nodes); got != 8*c.entries+4*c.entries {
+		if got := newHashTable(0, false).memory(c.nodes); got != 8*c.entries+4*c.entries {
 			t.Errorf("%d nodes: %d bytes while it grows, want %d", c.nodes, got, 12*c.entries)
 		}
 	}
 	g := &graph.CSC{Indptr: make([]int64, 21)}
-	if got := len(New(g, []int{2}, Options{Hash: true}).table.(*hashTable).entry); got != 1<<10 {
-		t.Errorf("a table begins with %d entries", got)
+	if got := len(New(g, []int{2}, Options{Hash: true}).table.(*hashTable).entry) / 2; got != 1<<10 {
+		t.Errorf("a table begins with %d places", got)
 	}
 	if got := len(New(g, []int{2}, Options{}).table.(*arrayTable).entry); got != g.NumNodes() {
 		t.Errorf("an array of %d entries", got)
@@ -118,7 +118,7 @@ func TestTableSizes(t *testing.T) {
 // TestBeginCostsNothing: a table is emptied by numbers, not by writing to its entries,
 // until numbers run out.
 func TestBeginCostsNothing(t *testing.T) {
-	array, hash := newArrayTable(10), newHashTable(10)
+	array, hash := newArrayTable(10, false), newHashTable(10, false)
 	for name, c := range map[string]struct {
 		table
 		base *uint32

@@ -16,8 +16,8 @@ import (
 type Reader interface {
 	// NumNodes returns the number of nodes of the graph.
 	NumNodes() int
-	// Locate sets start[i] to the number of the first in-edge of nodes[i], and degree[i] to its
-	// in-degree. A node with 2³² or more in-neighbours is an error of kind fault.ErrInput.
+	// Locate sets start[i] to the number of the first in-edge of nodes[i], unless start is nil, and
+	// degree[i] to its in-degree. A node with 2³² or more in-neighbours is an error of kind fault.ErrInput.
 	Locate(nodes []uint32, start []int64, degree []uint32) error
 	// Read reads the topology for all destinations of a hop, in any order, and calls h's methods as
 	// the comment of Hop says. After an error the sources of the hop are undefined, and no read is in

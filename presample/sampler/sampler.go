@@ -15,8 +15,10 @@ import (
 // Options are options of a Sampler. The zero value of a field is its default.
 type Options struct {
 	// Hash selects a hash table of a batch's size to number nodes. The default is an array of the
-	// graph's size, which is faster.
+	// graph's size. HashFaster says which is faster.
 	Hash bool
+	// Outside puts a large table into memory outside Go's heap, which Free frees.
+	Outside bool
 	// Check, if not nil, is called before a batch becomes larger: x is a lower bound of the batch's
 	// size, and table the bytes of the table of nodes. An error of Check ends Draw.
 	Check func(x Extent, table int64) error
@@ -53,15 +55,18 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler { return NewFrom(Graph(
 func NewFrom(from Reader, fanout []int, o Options) *Sampler {
 	s := &Sampler{from: from, fanout: fanout, check: o.Check}
 	if o.Hash {
-		s.table = newHashTable(0)
+		s.table = newHashTable(0, o.Outside)
 	} else {
-		s.table = newArrayTable(int64(from.NumNodes()))
+		s.table = newArrayTable(int64(from.NumNodes()), o.Outside)
 	}
 	chunk := chunkOf(Widest(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
 	s.drawer.prepare(slices.Max(fanout))
 	return s
 }
+
+// Free frees memory outside Go's heap. No batch may be drawn afterwards.
+func (s *Sampler) Free() { s.table.free() }
 
 // Draw samples a batch. It depends only on the graph, the fanout and the parameters and training set
 // of from. The result is in the sampler's memory and valid until the next call.
@@ -91,7 +96,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 	if n != len(seeds) {
 		return fault.New(fault.ErrInput, "a seed node is listed twice")
 	}
-	if err := s.locate(ctx, 0, n); err != nil {
+	if err := s.locate(ctx, 0, n, true); err != nil {
 		return err
 	}
 	var size Extent
@@ -112,7 +117,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err := s.allow(size); err != nil {
 			return err
 		}
-		if err := s.locate(ctx, n, k[l].NumSrc); err != nil {
+		if err := s.locate(ctx, n, k[l].NumSrc, l > 0); err != nil {
 			return err
 		}
 		n = k[l].NumSrc
@@ -159,11 +164,15 @@ func (s *Sampler) number(out, ids []uint32, n uint32) (uint32, error) {
 	return n, nil
 }
 
-// locate looks up where the edges of the nodes lo to hi-1 lie, and how many of them may be
-// drawn.
-func (s *Sampler) locate(ctx context.Context, lo, hi int) error {
-	s.degree, s.start = enlarge(s.degree, lo, hi), enlarge(s.start, lo, hi)
-	if err := s.from.Locate(s.nodes[lo:hi], s.start[lo:hi], s.degree[lo:hi]); err != nil || !s.within.on {
+// locate looks up how many edges of the nodes lo to hi-1 may be drawn, and, of destinations, where they lie.
+func (s *Sampler) locate(ctx context.Context, lo, hi int, destinations bool) error {
+	s.degree = enlarge(s.degree, lo, hi)
+	var start []int64
+	if destinations || s.within.on { // which looks at their edges
+		s.start = enlarge(s.start, lo, hi)
+		start = s.start[lo:hi]
+	}
+	if err := s.from.Locate(s.nodes[lo:hi], start, s.degree[lo:hi]); err != nil || !s.within.on {
 		return err
 	}
 	s.asked = Hop{s: s, first: lo, n: hi - lo}

@@ -92,7 +92,7 @@ func with(g *graph.CSC, t table, fanout []int) *Sampler {
 }
 
 func tables(g *graph.CSC) map[string]table {
-	return map[string]table{"array": newArrayTable(int64(g.NumNodes())), "hash": newHashTable(0)}
+	return map[string]table{"array": newArrayTable(int64(g.NumNodes()), false), "hash": newHashTable(0, false)}
 }
 
 // genGraph draws a graph with parallel edges, self-loops, hubs and nodes without

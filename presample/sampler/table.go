@@ -3,6 +3,10 @@ package sampler
 import (
 	"math"
 	"math/bits"
+
+	"diskgnn/device"
+	"diskgnn/internal/kernel"
+	"diskgnn/internal/prefetch"
 )
 
 // A table numbers the nodes of one batch in the order of their discovery. Stale entries are recognised
@@ -13,15 +17,48 @@ type table interface {
 	begin()
 	// number writes the number of ids[i] to out[i], giving nodes not seen in
 	// this batch the next numbers from n on and appending them at nodes[n:],
-	// which has room for one more than the new ones. It returns the new n, or false where an
+	// which has room for one more than the ids. It returns the new n, or false where an
 	// id is found that no node of the graph has.
 	number(out, ids, nodes []uint32, n uint32) (_ uint32, ok bool)
 	// memory returns the bytes that the table needs for a batch of n nodes.
 	memory(n int64) int64
+	// free frees memory outside Go's heap. No other use is allowed afterwards.
+	free()
+}
+
+// entries are a table's zeroed memory: on Go's heap, or outside it.
+type entries struct {
+	outside bool
+	host    *device.Host // nil: Go's heap
+}
+
+// hugePage is the least size in bytes of a table outside Go's heap. Tables are read and written at random, so that
+// without huge pages nearly each access misses the TLB.
+const hugePage = 2 << 20
+
+// take returns n entries, and frees those before.
+func (e *entries) take(n int) []uint32 {
+	e.free()
+	if e.outside && n >= hugePage/4 {
+		if h, err := device.NewHost(4 * n); err == nil { // else the heap can try
+			h.Huge()
+			e.host = h
+			return h.Uint32s()
+		}
+	}
+	return make([]uint32, n)
+}
+
+func (e *entries) free() {
+	if e.host != nil {
+		e.host.Free()
+		e.host = nil
+	}
 }
 
 // arrayTable has an entry for every node of the graph.
 type arrayTable struct {
+	entries
 	entry []uint32
 	base  uint32
 	used  uint32 // numbers given out in this batch
@@ -34,8 +71,18 @@ const MaxArrayNodes = 1 << 31
 // ArrayMemory returns the bytes of memory of the array that numbers the nodes of a graph.
 func ArrayMemory(nodes int64) int64 { return 4 * nodes }
 
-func newArrayTable(nodes int64) *arrayTable {
-	return &arrayTable{entry: make([]uint32, nodes), base: 1}
+// nearBytes is the size of an array, in bytes, up to which it is about as fast as a hash table: one that the caches near a
+// processor hold, or nearly.
+const nearBytes = 8 << 20
+
+// HashFaster reports whether a hash table numbers the nodes of a graph faster than an array, which is larger. Without
+// vector instructions it does not.
+func HashFaster(nodes int64) bool { return ArrayMemory(nodes) > nearBytes && kernel.Kind() != "plain" }
+
+func newArrayTable(nodes int64, outside bool) *arrayTable {
+	t := &arrayTable{entries: entries{outside: outside}, base: 1}
+	t.entry = t.take(int(nodes))
+	return t
 }
 
 func (t *arrayTable) begin() {
@@ -46,11 +93,32 @@ func (t *arrayTable) begin() {
 	t.used = 0
 }
 
-// number has no branch that depends on the data: whether a node is new is as
+// requestAhead is the number of ids with entries that are requested from memory together, while the ones before are
+// numbered.
+const requestAhead = 32
+
+// number requests entries ahead if the array is larger than the caches near a processor.
+func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) (_ uint32, ok bool) {
+	if 4*len(t.entry) <= nearBytes {
+		return t.numberNear(out, ids, nodes, n)
+	}
+	prefetch.At(t.entry, ids[:min(requestAhead, len(ids))])
+	for len(ids) > 0 {
+		k := min(requestAhead, len(ids))
+		prefetch.At(t.entry, ids[k:min(2*requestAhead, len(ids))])
+		if n, ok = t.numberNear(out[:k], ids[:k], nodes, n); !ok {
+			return n, false
+		}
+		out, ids = out[k:], ids[k:]
+	}
+	return n, true
+}
+
+// numberNear has no branch that depends on the data: whether a node is new is as
 // good as random, and a misprediction would wait for the entry to arrive from
 // memory. An entry of another batch lies below base, so that the subtraction
 // wraps to more than any number.
-func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) (uint32, bool) {
+func (t *arrayTable) numberNear(out, ids, nodes []uint32, n uint32) (uint32, bool) {
 	entry, base := t.entry, t.base
 	out = out[:len(ids)]
 	for i, id := range ids {
@@ -74,11 +142,10 @@ func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) (uint32, bool) {
 
 func (t *arrayTable) memory(int64) int64 { return ArrayMemory(int64(len(t.entry))) }
 
-// hashTable has entries for the nodes of one batch only: open addressing with
-// linear probing, at most half full.
+// hashTable has places for the nodes of one batch only, at most half of them taken: a hash table of kernel.Number.
 type hashTable struct {
-	entry []uint64 // node in the high half, base plus number in the low one
-	shift uint
+	entries
+	entry []uint32
 	base  uint32
 	used  uint32
 }
@@ -88,14 +155,21 @@ func hashTableBytes(n int64) int64 { return 8 << hashBits(n) }
 
 func hashBits(n int64) int { return max(bits.Len64(uint64(2*n)), 10) }
 
-func newHashTable(n int64) *hashTable {
-	b := hashBits(n)
-	return &hashTable{entry: make([]uint64, 1<<b), shift: uint(64 - b), base: 1}
+func newHashTable(n int64, outside bool) *hashTable {
+	t := &hashTable{entries: entries{outside: outside}}
+	t.grow(n)
+	return t
 }
 
+// grow makes an empty table for n nodes.
+func (t *hashTable) grow(n int64) { t.entry, t.base = t.take(2<<hashBits(n)), 1 }
+
+// places returns the number of places.
+func (t *hashTable) places() int { return len(t.entry) / 2 }
+
 func (t *hashTable) begin() {
-	// Half a table's entries bound the numbers of the next batch, unless it grows.
-	if next := uint64(t.base) + uint64(t.used); next+uint64(len(t.entry)) < 1<<32 {
+	// Half a table's places bound the numbers of the next batch, unless it grows.
+	if next := uint64(t.base) + uint64(t.used); next+uint64(t.places()) < 1<<32 {
 		t.base = uint32(next)
 	} else {
 		clear(t.entry)
@@ -110,49 +184,23 @@ func HashMemory(n int64) int64 { b := hashTableBytes(n); return b + b/2 }
 
 func (t *hashTable) memory(n int64) int64 { return HashMemory(n) }
 
-// home returns where the search for a node begins (Fibonacci hashing).
-func (t *hashTable) home(id uint32) uint64 { return uint64(id) * 0x9E3779B97F4A7C15 >> t.shift }
-
 // number accepts any ids, not only nodes of the graph.
 func (t *hashTable) number(out, ids, nodes []uint32, n uint32) (uint32, bool) {
 	t.reserve(nodes, n, uint32(len(ids)))
-	entry, base, mask := t.entry, t.base, uint64(len(t.entry)-1)
-	out = out[:len(ids)]
-	for i, id := range ids {
-		h := t.home(id)
-		for {
-			e := entry[h&mask]
-			num := uint32(e) - base
-			if num >= n { // free
-				entry[h&mask] = uint64(id)<<32 | uint64(base+n)
-				nodes[n] = id
-				out[i] = n
-				n++
-				break
-			}
-			if uint32(e>>32) == id {
-				out[i] = num
-				break
-			}
-			h++
-		}
-	}
-	t.used = n
-	return n, true
+	t.used = kernel.Number(out, ids, nodes, n, t.base, t.entry)
+	return t.used, true
 }
 
 // reserve grows the table to hold more nodes beside the n it has.
 func (t *hashTable) reserve(nodes []uint32, n, more uint32) {
 	want := int64(n) + int64(more)
-	if 2*want <= int64(len(t.entry)) {
+	if 2*want <= int64(t.places()) {
 		return
 	}
-	*t = *newHashTable(want)
-	mask := uint64(len(t.entry) - 1)
-	for num, id := range nodes[:n] {
-		h := t.home(id)
-		for ; t.entry[h&mask] != 0; h++ {
-		}
-		t.entry[h&mask] = uint64(id)<<32 | uint64(t.base) + uint64(num)
+	t.grow(want)
+	var numbers [512]uint32
+	for at := uint32(0); at < n; {
+		piece := nodes[at:min(n, at+uint32(len(numbers)))]
+		at = kernel.Number(numbers[:], piece, nodes, at, t.base, t.entry)
 	}
 }

@@ -47,7 +47,9 @@ func (r *reader) Reads() sampler.Reads { return r.reads }
 func (r *reader) Locate(nodes []uint32, start []int64, degree []uint32) error {
 	o := r.of.offsets
 	for i, v := range nodes {
-		start[i], degree[i] = o.Start(int64(v)), o.Degree(v)
+		if degree[i] = o.Degree(v); start != nil {
+			start[i] = o.Start(int64(v))
+		}
 	}
 	return nil
 }
