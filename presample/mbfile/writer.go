@@ -8,11 +8,14 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"sync/atomic"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/prefetch"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -26,13 +29,14 @@ const writeBuffer = 1 << 20
 
 // Writer writes the batches of a SAMPLES directory in order, and counts the hotness. A file that is
 // full is synced in the background and recorded in the journal; a later run resumes after the last
-// such file. It is not safe for concurrent use.
+// such file. Encode and Discard are safe for concurrent use, also beside Append; other methods are not.
 type Writer struct {
 	dir    *stage.Dir
 	layout Layout
-	lo, hi int   // the batches to write
-	index  index // of those written
-	hot    []uint32
+	lo, hi int          // the batches to write
+	index  index        // of those written
+	counts *device.Host // memory of hot
+	hot    []uint32     // written by atomic additions until Finish
 
 	file    vfs.File // being written; nil between files
 	buf     *bufio.Writer
@@ -54,13 +58,16 @@ type journal struct {
 // after it, are written again. The caller calls Append for the batches from Next on, then Finish, and
 // Close in any case.
 func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.Reporter) (*Writer, error) {
-	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
+	counts, err := device.NewHost(int(4 * layout.Nodes))
+	if err != nil {
+		return nil, fmt.Errorf("count the hotness: %w", err)
+	}
+	w := &Writer{dir: dir, layout: layout, counts: counts, hot: counts.Uint32s(), buf: bufio.NewWriterSize(nil, writeBuffer)}
 	w.lo, w.hi = layout.Span()
 	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile, firstFile: layout.part().firstFile,
 		records: make([]byte, 0, (w.hi-w.lo)*recordBytes(layout.Layers))}
-	var err error
 	if w.records, err = dir.FS().OpenReadWrite(dir.File(recordsFile)); err != nil {
-		return nil, fmt.Errorf("open %s: %w", recordsFile, err)
+		return nil, errors.Join(fmt.Errorf("open %s: %w", recordsFile, err), w.Close())
 	}
 	if err := w.resume(ctx, rep); err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -156,20 +163,71 @@ func (w *Writer) heat(i int, form []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range input {
-		if int64(v) >= int64(len(w.hot)) {
-			return fault.New(fault.ErrCorrupt, "batch %d: the input node %d is out of range: the graph has %d nodes", i, v, len(w.hot))
+	return w.count(i, input, 1)
+}
+
+// countAhead is the number of counts that are requested from memory together, while the counts before them are
+// changed: the processor does not overlap the cache misses of atomic additions.
+const countAhead = 32
+
+// count adds by to the hotness of the input nodes of batch i, if it is a batch of training. After an error no count is
+// changed.
+func (w *Writer) count(i int, input []uint32, by uint32) error {
+	if i >= w.layout.Train || len(input) == 0 {
+		return nil
+	}
+	hot := w.hot
+	if v := slices.Max(input); int64(v) >= int64(len(hot)) {
+		return fault.New(fault.ErrCorrupt, "batch %d: the input node %d is out of range: the graph has %d nodes", i, v, len(hot))
+	}
+	prefetch.At(hot, input[:min(countAhead, len(input))])
+	for len(input) > 0 {
+		piece := input[:min(countAhead, len(input))]
+		input = input[len(piece):]
+		prefetch.At(hot, input[:min(countAhead, len(input))])
+		for _, v := range piece {
+			atomic.AddUint32(&hot[v], by)
 		}
-		w.hot[v]++
 	}
 	return nil
 }
 
-// Append writes the next batch. The caller may reuse e afterwards.
+// Encode sets e to the encoding of batch i, as Encoded.Encode does, and counts its input nodes. Different goroutines
+// may call it concurrently for different e. Then Append must write e, or Discard must take the count back: the batch is
+// counted once, however often it is encoded.
+func (w *Writer) Encode(e *Encoded, i int, b *graph.Batch) error {
+	w.Discard(e)
+	e.Encode(b)
+	if err := w.heat(i, e.Bytes); err != nil {
+		return err
+	}
+	e.counted, e.batch = true, i
+	return nil
+}
+
+// Discard takes back the count of a batch that Encode counted and Append did not write. Else it does nothing.
+func (w *Writer) Discard(e *Encoded) {
+	if !e.counted {
+		return
+	}
+	e.counted = false
+	input, err := batchcodec.Inputs(e.Bytes)
+	if err == nil {
+		err = w.count(e.batch, input, ^uint32(0))
+	}
+	if err != nil {
+		panic("mbfile: a counted batch changed: " + err.Error())
+	}
+}
+
+// Append writes the next batch, and counts its input nodes unless Encode did. The caller may reuse e afterwards.
 func (w *Writer) Append(e *Encoded) error {
 	i := w.Next()
 	if i >= w.hi || len(e.Edges) != w.layout.Layers {
 		panic(fmt.Sprintf("mbfile: cannot append batch %d of %d, with %d layers instead of %d", i, w.hi, len(e.Edges), w.layout.Layers))
+	}
+	if e.counted && e.batch != i {
+		panic(fmt.Sprintf("mbfile: batch %d is counted, but appended as batch %d", e.batch, i))
 	}
 	if w.file == nil {
 		f, err := w.dir.FS().Create(w.dir.File(BatchesFile(i / w.layout.BatchesPerFile)))
@@ -184,9 +242,12 @@ func (w *Writer) Append(e *Encoded) error {
 	}
 	w.index.add(w.size, int64(len(e.Bytes)), e.CRC, e.Nodes, e.Edges)
 	w.size += int64(len(e.Bytes))
-	if err := w.heat(i, e.Bytes); err != nil {
-		return err
+	if !e.counted {
+		if err := w.heat(i, e.Bytes); err != nil {
+			return err
+		}
 	}
+	e.counted = false
 	if n := w.Next(); n%w.layout.BatchesPerFile == 0 || n == w.hi {
 		return w.cut()
 	}
@@ -263,7 +324,7 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	return append(files, hotness...), w.layout.facts(&w.index, epochs), err
 }
 
-// Close closes the files, after Finish or before. Durable files are kept for a run that resumes.
+// Close closes the files and frees the counts, after Finish or before. Durable files are kept for a run that resumes.
 func (w *Writer) Close() error {
 	err := w.settle()
 	if w.file != nil {
@@ -274,6 +335,8 @@ func (w *Writer) Close() error {
 		err = errors.Join(err, w.records.Close())
 		w.records = nil
 	}
+	w.hot = nil
+	w.counts.Free()
 	return err
 }
 
@@ -283,6 +346,9 @@ type Encoded struct {
 	CRC   uint32
 	Nodes []uint32 // as in BatchInfo
 	Edges []uint32
+
+	counted bool // Writer.Encode counted the input nodes, and Append did not write them yet
+	batch   int  // the number of the counted batch
 }
 
 // Encode sets e to the encoding of b, reusing the memory of e. b must be valid, and in every block the
