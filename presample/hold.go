@@ -60,7 +60,7 @@ func (s *sampling) hold(ctx context.Context, phases []phase) error {
 	s.res.TopologyMemory = s.topology.Bytes() - held
 	s.rep.Logf("topology: holding the in-neighbours of %s of %s nodes, %s of %s in all; --memory leaves %s for sampling",
 		units.Count(nodes), units.Count(s.data.Facts().Nodes), budget.FormatBytes(s.res.TopologyMemory), budget.FormatBytes(s.data.IndicesBytes()), budget.FormatBytes(s.room))
-	budget.LimitHeap(s.o.Memory, s.topology.HostBytes()+int64(s.o.Workers)*topology.ReaderBytes(c.Level))
+	s.heap.follow(s.o.Memory)
 	return nil
 }
 

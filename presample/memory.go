@@ -11,9 +11,10 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// spareSlots are batches that may wait, sampled, for their turn to be written,
-// beyond one for each worker: a worker that was held up does not stop the others.
-const spareSlots = 2
+// spareSlots returns the number of batches that may wait, sampled, for their turn to be written,
+// beyond one for each worker: a worker that was held up does not stop the others. The more workers, the more
+// batches are finished before an older one.
+func spareSlots(workers int) int { return 2 + workers/4 }
 
 // twice returns double the size, but no more than the bound.
 func twice(x, most sampler.Extent) sampler.Extent {
@@ -33,20 +34,24 @@ type allotment struct {
 }
 
 // divide returns the largest number of workers, up to the given one, that fit in the free bytes if all
-// batches have the size x; at least one. It prefers arrays, which are faster, unless hash tables let
+// batches have the size x; at least one. It prefers the faster kind of table, unless the other one lets
 // more workers run.
 func divide(workers int, free, nodes int64, x sampler.Extent) allotment {
 	array, hash := sampler.ArrayMemory(nodes), sampler.HashMemory(x.Nodes)
 	if nodes > sampler.MaxArrayNodes {
 		array = math.MaxInt64 / 4
 	}
+	first := sampler.HashFaster(nodes)
 	for n := workers; n > 0; n-- {
 		p := allotment{workers: n, share: free / int64(n)}
-		if p.need(x, array) <= p.share {
-			return p
-		}
-		if p.hash = true; p.need(x, hash) <= p.share {
-			return p
+		for _, p.hash = range []bool{first, !first} {
+			table := array
+			if p.hash {
+				table = hash
+			}
+			if p.need(x, table) <= p.share {
+				return p
+			}
 		}
 	}
 	return allotment{workers: 1, hash: array > hash, share: free}
@@ -83,7 +88,7 @@ func alone(nodes int64, x sampler.Extent) int64 { return divide(1, 0, nodes, x).
 // need returns the memory of a worker for a batch, in bytes.
 func (p allotment) need(x sampler.Extent, table int64) int64 {
 	n := int64(p.workers)
-	return x.Memory() + table + slotBytes(x)*(n+spareSlots)/n
+	return x.Memory() + table + slotBytes(x)*(n+int64(spareSlots(p.workers)))/n
 }
 
 // check refuses a batch that outgrows a worker's share.
@@ -102,7 +107,7 @@ func (s *sampling) most(fanout []int) sampler.Extent {
 }
 
 // underWay is how many batches may be drawn and not written yet.
-func (s *sampling) underWay() int { return s.o.Workers + spareSlots }
+func (s *sampling) underWay() int { return s.o.Workers + spareSlots(s.o.Workers) }
 
 // beside returns the bytes of memory beside the workers and the topology; seeds is the memory of the
 // seed nodes.

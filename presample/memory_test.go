@@ -24,12 +24,25 @@ func TestDivide(t *testing.T) {
 		{1 << 21, 400 * mib, most, allotment{workers: 2, share: 200 * mib}},
 		{1 << 21, 320 * mib, likely, allotment{workers: 8, share: 40 * mib}},
 		{1 << 31, 4096 * mib, most, allotment{workers: 8, hash: true, share: 512 * mib}}, // arrays of 8 GiB each
-		{1 << 31, 1 << 40, most, allotment{workers: 8, share: 1 << 37}},
+		{1 << 31, 1 << 40, most, allotment{workers: 8, hash: sampler.HashFaster(1 << 31), share: 1 << 37}},
 		{1 << 32, 1 << 40, most, allotment{workers: 8, hash: true, share: 1 << 37}}, // beyond what arrays number
 		{1 << 21, 64 * mib, most, allotment{workers: 1, share: 64 * mib}},           // may turn out not to fit
 	} {
 		if got := divide(8, c.free, c.nodes, c.Extent); got != c.want {
 			t.Errorf("%d nodes, %d MiB: %+v, want %+v", c.nodes, c.free/mib, got, c.want)
+		}
+	}
+	// An array of 64 MiB is the slower table, and smaller than the hash table of the largest batch.
+	const nodes = 1 << 24
+	small, large := allotment{workers: 8}.need(most, sampler.ArrayMemory(nodes)), allotment{workers: 8}.need(most, sampler.HashMemory(most.Nodes))
+	for share, want := range map[int64]allotment{small: {workers: 8, share: small}, large: {workers: 8, hash: sampler.HashFaster(nodes), share: large}} {
+		if got := divide(8, 8*share, nodes, most); got != want {
+			t.Errorf("%d bytes a worker: %+v, want %+v", share, got, want)
+		}
+	}
+	for workers, want := range map[int]int{1: 2, 3: 2, 4: 3, 16: 6} {
+		if got := spareSlots(workers); got != want {
+			t.Errorf("%d workers: %d spare slots, want %d", workers, got, want)
 		}
 	}
 	if got, want := (allotment{workers: 7, hash: true, share: 10}).halved(), (allotment{workers: 3, hash: true, share: 23}); got != want {

@@ -132,7 +132,7 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer one.from.Free() // its reads do not count as reads of the sampling
+	defer one.release() // its reads do not count as reads of the sampling
 	n := p.hi - p.from
 	some := &probed{all: n <= probes}
 	for k := range min(n, probes) {

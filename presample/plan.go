@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
@@ -61,7 +60,7 @@ func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 }
 
 func (s *sampling) plan(ctx context.Context) (p Plan, err error) {
-	defer budget.LimitHeap(s.o.Memory, 0)()
+	defer s.limitHeap()()
 	where, err := vfs.Nearest(s.fs, s.out)
 	if err != nil {
 		return p, err

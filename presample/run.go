@@ -83,7 +83,7 @@ func (s *sampling) run(ctx context.Context) (stage.State, error) {
 
 // write makes the directory's content and commits it.
 func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
-	defer budget.LimitHeap(s.o.Memory, 0)()
+	defer s.limitHeap()()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 		}
 		samplers <- by
 	}
-	slots := make([]*mbfile.Encoded, p.workers+spareSlots)
+	slots := make([]*mbfile.Encoded, p.workers+spareSlots(p.workers))
 	for i := range slots {
 		slots[i] = new(mbfile.Encoded)
 	}
@@ -246,8 +246,9 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 		if err != nil {
 			return err
 		}
-		slot.Encode(batch)
-		return nil
+		err = s.writer.Encode(slot, first+i, batch)
+		s.heap.follow(s.o.Memory)
+		return err
 	}
 	perEpoch := s.seeds.Batches(sampler.Train)
 	emit := func(slot *mbfile.Encoded, i int) error {
@@ -259,6 +260,9 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 		return s.writer.Append(slot)
 	}
 	err = errgroup.Ordered(ctx, p.hi-first, slots, work, emit)
+	for _, slot := range slots { // after an error, some are counted and not written
+		s.writer.Discard(slot)
+	}
 	return edges, err
 }
 

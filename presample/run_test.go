@@ -18,6 +18,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -529,6 +530,30 @@ func TestBudget(t *testing.T) {
 	o.Memory, o.Workers = 256<<20, 64
 	if r := mustRun(t, o); r.Workers != o.Workers {
 		t.Errorf("%d workers, though batches of this graph are small", r.Workers)
+	}
+}
+
+// TestTablesAreFreed samples a graph with tables outside the heap: nothing is left of them, nor of the counts of nodes.
+func TestTablesAreFreed(t *testing.T) {
+	dir := vfstest.TempDir(t)
+	raw := datasettest.Params{Nodes: 600_000, AvgDegree: 1}.Raw()
+	raw.Train, raw.Valid, raw.Test = raw.Train[:3000], nil, nil
+	o := Options{Dataset: create(t, dir, raw).Dir(), Out: filepath.Join(dir, "S"), Workers: 3}
+	o.EnsureDefaults()
+	before := device.HostBytes()
+	log := new(logger)
+	if err := runWith(t, o, allotment{workers: 3, share: 1 << 18}, log); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("a table of more than a share: %v", err)
+	}
+	if n := device.HostBytes() - before; n != 0 {
+		t.Errorf("%d bytes are left after an error", n)
+	}
+	o.Force = true
+	if r := mustRun(t, o); r.Table != "array" || r.PeakAnon < 3*sampler.ArrayMemory(600_000) {
+		t.Errorf("%+v", r)
+	}
+	if n := device.HostBytes() - before; n != 0 {
+		t.Errorf("%d bytes are left", n)
 	}
 }
 

@@ -39,6 +39,7 @@ type sampling struct {
 	reads         sampler.Reads // of readers that are freed
 	writer        *mbfile.Writer
 	task          progress.Task
+	heap          heapLimit
 }
 
 // drawer is a sampler with its reader.
@@ -53,12 +54,18 @@ func (s *sampling) newDrawer(a allotment, fanout []int) (drawer, error) {
 	if err != nil {
 		return drawer{}, err
 	}
-	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Check: a.check}), from}, nil
+	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Outside: true, Check: a.check}), from}, nil
+}
+
+// release frees the memory of both.
+func (d drawer) release() {
+	d.Sampler.Free()
+	d.from.Free()
 }
 
 func (s *sampling) free(d drawer) {
 	s.reads.Add(d.from.Reads())
-	d.from.Free()
+	d.release()
 }
 
 // draw draws batch i of the samples, into the drawer's memory.
