@@ -13,7 +13,7 @@ func Bytes(b []byte) {
 
 // At asks for the cache lines in which the elements of s with the given numbers begin. Numbers beyond s do no harm. It
 // changes nothing, and does not wait.
-func At[T uint32 | int64 | uint64](s []T, at []uint32) {
+func At[T byte | uint32 | int64](s []T, at []uint32) {
 	if len(at) > 0 {
 		places(unsafe.Pointer(unsafe.SliceData(s)), unsafe.SliceData(at), len(at), int(unsafe.Sizeof(*new(T))))
 	}

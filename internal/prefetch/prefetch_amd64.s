@@ -21,6 +21,8 @@ TEXT ·places(SB), NOSPLIT, $0-32
 	MOVQ n+16(FP), CX
 	CMPQ size+24(FP), $8
 	JEQ  eight
+	CMPQ size+24(FP), $1
+	JEQ  one
 
 four:
 	MOVL (BX), DX
@@ -36,6 +38,14 @@ eight:
 	ADDQ $4, BX
 	DECQ CX
 	JNZ  eight
+	RET
+
+one:
+	MOVL (BX), DX
+	PREFETCHT0 (AX)(DX*1)
+	ADDQ $4, BX
+	DECQ CX
+	JNZ  one
 	RET
 
 // func longPlaces(p unsafe.Pointer, at *int64, n int)

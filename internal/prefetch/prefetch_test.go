@@ -40,6 +40,7 @@ func TestAt(t *testing.T) {
 		for i := range len(at) + 1 {
 			At(four, at[:i])
 			At(eight, at[:i])
+			At(m, at[:i])
 			AtLong(four, long[:i])
 		}
 		At[uint32](nil, at)
