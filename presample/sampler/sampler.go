@@ -8,6 +8,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/prefetch"
 	"diskgnn/internal/rng"
 	"diskgnn/presample/mbfile"
 )
@@ -19,6 +20,9 @@ type Options struct {
 	Hash bool
 	// Outside puts a large table into memory outside Go's heap, which Free frees.
 	Outside bool
+	// Degrees, if not nil, has the in-degree of every node, as FillDegrees sets it. A batch's inputs need degrees
+	// alone: a byte of each node is nearer to the processor than the positions of its edges.
+	Degrees []byte
 	// Check, if not nil, is called before a batch becomes larger: x is a lower bound of the batch's
 	// size, and table the bytes of the table of nodes. An error of Check ends Draw.
 	Check func(x Extent, table int64) error
@@ -30,6 +34,7 @@ type Sampler struct {
 	from   Reader
 	fanout []int
 	table  table
+	short  []byte // Options.Degrees
 	check  func(x Extent, table int64) error
 	drawer
 	chooser
@@ -53,7 +58,7 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler { return NewFrom(Graph(
 
 // NewFrom returns a sampler of the graph that from reads. No other sampler may use from.
 func NewFrom(from Reader, fanout []int, o Options) *Sampler {
-	s := &Sampler{from: from, fanout: fanout, check: o.Check}
+	s := &Sampler{from: from, fanout: fanout, short: o.Degrees, check: o.Check}
 	if o.Hash {
 		s.table = newHashTable(0, o.Outside)
 	} else {
@@ -171,12 +176,46 @@ func (s *Sampler) locate(ctx context.Context, lo, hi int, destinations bool) err
 	if destinations || s.within.on { // which looks at their edges
 		s.start = enlarge(s.start, lo, hi)
 		start = s.start[lo:hi]
+	} else if s.short != nil {
+		return s.degrees(s.nodes[lo:hi], s.degree[lo:hi])
 	}
 	if err := s.from.Locate(s.nodes[lo:hi], start, s.degree[lo:hi]); err != nil || !s.within.on {
 		return err
 	}
 	s.asked = Hop{s: s, first: lo, n: hi - lo}
 	return s.from.Read(ctx, &s.asked)
+}
+
+// longDegree stands for all degrees that a byte cannot hold.
+const longDegree = math.MaxUint8
+
+// FillDegrees sets to[i] to the in-degree of the i-th node, or to 255 if it is larger. The edges of the node are
+// numbered from indptr[i] to indptr[i+1].
+func FillDegrees(to []byte, indptr []int64) {
+	for i := range to {
+		to[i] = byte(min(uint64(indptr[i+1]-indptr[i]), longDegree))
+	}
+}
+
+// degrees looks up degrees in the table, and long ones in the topology.
+func (s *Sampler) degrees(nodes, degree []uint32) error {
+	short := s.short
+	prefetch.At(short, nodes[:min(requestAhead, len(nodes))])
+	for i, v := range nodes {
+		if i%requestAhead == 0 && i+requestAhead < len(nodes) {
+			prefetch.At(short, nodes[i+requestAhead:min(i+2*requestAhead, len(nodes))])
+		}
+		if int(v) >= len(short) {
+			return outside(v, s.from.NumNodes())
+		}
+		if degree[i] = uint32(short[v]); degree[i] < longDegree {
+			continue
+		}
+		if err := s.from.Locate(nodes[i:i+1], nil, degree[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wholeDegree returns how many neighbours one of the nodes has in the whole graph.

@@ -1,0 +1,60 @@
+package sampler
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+// Degrees are bytes; 255 stands for all that are larger.
+func TestFillDegrees(t *testing.T) {
+	to := []byte{9, 9, 9, 9, 9}
+	FillDegrees(to[:4], []int64{3, 3, 257, 512, 1 << 40})
+	if !slices.Equal(to, []byte{0, 254, 255, 255, 9}) {
+		t.Errorf("%v", to)
+	}
+}
+
+// TestDegrees draws the same batches with a table of degrees and without, from graphs with nodes of any degree.
+func TestDegrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := genGraph(t)
+		if rapid.Bool().Draw(t, "long") { // one more node, with 254 to 256 edges or many, from all nodes, and an edge to the first
+			n := rapid.SampledFrom([]int{254, 255, 256, 3000}).Draw(t, "degree")
+			v := uint32(g.NumNodes())
+			g.Indices = append(slices.Insert(g.Indices, 0, v), make([]uint32, n)...)
+			for i := range g.Indptr[1:] {
+				g.Indptr[1+i]++
+			}
+			g.Indptr = append(g.Indptr, int64(len(g.Indices)))
+		}
+		short := make([]byte, g.NumNodes())
+		FillDegrees(short, g.Indptr)
+		fanout, seeds := genFanout(t), genSeeds(t, g)
+		var with, without graph.Batch
+		if err := New(g, fanout, Options{}).sample(t.Context(), &without, seeds, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := New(g, fanout, Options{Degrees: short}).sample(t.Context(), &with, seeds, 1); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(with.Input, without.Input) || !slices.Equal(with.Degree, without.Degree) {
+			t.Fatalf("degrees %v of %v, want %v of %v", with.Degree, with.Input, without.Degree, without.Input)
+		}
+	})
+}
+
+// A hash table numbers any id; a node that is not of the graph is refused where its degree is looked up.
+func TestDegreesRefuse(t *testing.T) {
+	g := &graph.CSC{Indptr: []int64{0, 1, 1}, Indices: []uint32{2}}
+	var b graph.Batch
+	err := New(g, []int{1}, Options{Hash: true, Degrees: []byte{1, 0}}).sample(t.Context(), &b, []uint32{0}, 1)
+	if !errors.Is(err, fault.ErrCorrupt) {
+		t.Error(err)
+	}
+}
