@@ -307,9 +307,7 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	if w.Next() != w.hi {
 		panic(fmt.Sprintf("mbfile: finished after %d batches instead of %d", w.Next(), w.hi))
 	}
-	if err := w.settle(); err != nil {
-		return nil, Facts{}, err
-	}
+	// The last file is synced meanwhile.
 	hotness, err := writeHotness(w.dir, func(yield func([]byte, error) bool) {
 		for piece := range slices.Chunk(binio.Bytes(w.hot), hotnessPiece) {
 			if !yield(piece, nil) {
@@ -318,6 +316,9 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 		}
 	})
 	if err != nil {
+		return nil, Facts{}, err
+	}
+	if err := w.settle(); err != nil {
 		return nil, Facts{}, err
 	}
 	files, err := writeIndex(w.dir, &w.index)
