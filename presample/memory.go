@@ -113,7 +113,7 @@ func (s *sampling) underWay() int { return s.o.Workers + spareSlots(s.o.Workers)
 // seed nodes.
 func (s *sampling) beside(l *mbfile.Layout, seeds int64) int64 {
 	targets := 2 * int64(s.data.TargetBytes()) * int64(s.o.BatchSize) * int64(s.underWay()) // of samplers, and encoded
-	n := budget.Reserve + l.Memory() + seeds + targets
+	n := budget.Reserve + l.Memory() + seeds + targets + s.degreeBytes()
 	if s.params.Method == mbfile.Labor {
 		n += int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
 	}

@@ -76,6 +76,8 @@ type Options struct {
 
 	// batchesPerFile, if not 0, cuts files early; tests resume small runs by it.
 	batchesPerFile int
+	// degreesAbove, if not 0, is the number of nodes above which a table of degrees is held.
+	degreesAbove int64
 }
 
 // EnsureDefaults fills in the fields that are zero.

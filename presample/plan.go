@@ -71,7 +71,7 @@ func (s *sampling) plan(ctx context.Context) (p Plan, err error) {
 	if err := s.open(ctx); err != nil {
 		return p, err
 	}
-	defer func() { err = errors.Join(err, s.topology.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	phases, err := s.allot(ctx)
 	if err != nil {
 		return p, s.withEnough(s.refused(err))

@@ -87,7 +87,7 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.topology.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 
 	if s.writer, err = mbfile.NewWriter(ctx, dir, s.layout, s.rep); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	return err
 }
 
-// open makes the seeds and the topology ready to draw with. The caller closes the topology.
+// open makes the seeds and the topology ready to draw with. The caller calls close.
 func (s *sampling) open(ctx context.Context) (err error) {
 	if err := s.prepare(ctx); err != nil {
 		return s.withEnough(err)
@@ -115,7 +115,10 @@ func (s *sampling) open(ctx context.Context) (err error) {
 	}
 	s.res.VerifySeconds = time.Since(s.start).Seconds()
 	if err := topology.Localize(ctx, s.seeds, s.topology, s.data, s.o.Workers, s.rep); err != nil {
-		return errors.Join(err, s.topology.Close())
+		return errors.Join(err, s.close())
+	}
+	if err := s.countDegrees(ctx); err != nil {
+		return errors.Join(err, s.close())
 	}
 	return nil
 }

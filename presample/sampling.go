@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
@@ -36,6 +37,7 @@ type sampling struct {
 	// neighbours.
 	beforeDrawing int64
 	topology      topology.Topology
+	degrees       *device.Host  // nil: there is no table of degrees
 	reads         sampler.Reads // of readers that are freed
 	writer        *mbfile.Writer
 	task          progress.Task
@@ -54,7 +56,7 @@ func (s *sampling) newDrawer(a allotment, fanout []int) (drawer, error) {
 	if err != nil {
 		return drawer{}, err
 	}
-	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Outside: true, Check: a.check}), from}, nil
+	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Outside: true, Degrees: s.shortDegrees(), Check: a.check}), from}, nil
 }
 
 // release frees the memory of both.
