@@ -167,6 +167,9 @@ func (h *Hop) take(ctx context.Context, i int, piece []uint32) error {
 	case h.chosen(i):
 		if h.seen == 0 {
 			s.chooser.begin(h.Count(i))
+			if len(piece) == int(s.degree[h.first+i]) {
+				return s.chooser.addAll(ctx, piece, &h.labor)
+			}
 		}
 		return s.chooser.add(ctx, piece, &h.labor)
 	case h.filtered(i):

@@ -178,6 +178,30 @@ func (c *chooser) begin(n int) {
 	c.from, c.nth = 0, -1 // an edge from node 0 is the first
 }
 
+// addAll takes the sources of all edges of the destination. Few edges have lots up to a bound that nearly always leaves
+// enough of them: the heap seldom changes.
+func (c *chooser) addAll(ctx context.Context, sources []uint32, l *labor) error {
+	n := c.n
+	if l.cos == 0 { // lots are uniform
+		c.last = enough(n, len(sources))
+	}
+	if err := c.add(ctx, sources, l); err != nil || len(c.kept) == n {
+		return err
+	}
+	c.begin(n)
+	return c.add(ctx, sources, l)
+}
+
+// enough returns a bound that n of d uniform lots or more do not exceed, except in about one of a thousand cases: it leaves
+// n and three standard deviations on average.
+func enough(n, d int) uint64 {
+	share := (float64(n) + 3*math.Sqrt(float64(n)) + 3) / float64(d)
+	if share >= 1 {
+		return math.MaxUint64
+	}
+	return uint64(share * (1 << 64))
+}
+
 // add takes the sources of the destination's next edges.
 func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	kept, last := c.kept, c.last

@@ -651,3 +651,58 @@ func TestCosine(t *testing.T) {
 		}
 	}
 }
+
+// A bound leaves n of d lots and three standard deviations: 1 + 3 + 3 of 14 is a half.
+func TestEnough(t *testing.T) {
+	for _, c := range []struct {
+		n, d int
+		want uint64
+	}{{1, 14, 1 << 63}, {1, 28, 1 << 62}, {4, 26, 1 << 63}, {1, 7, math.MaxUint64}, {9, 10, math.MaxUint64}, {0, 3, math.MaxUint64}, {0, 6, 1 << 63}} {
+		if got := enough(c.n, c.d); got != c.want {
+			t.Errorf("%d of %d: %#x, want %#x", c.n, c.d, got, c.want)
+		}
+	}
+}
+
+// TestAddAll takes the same edges of a list at once as with a heap of all edges, also where a bound leaves too few of
+// them, and of lists with parallel edges.
+func TestAddAll(t *testing.T) {
+	var c chooser
+	c.prepare([]int{10})
+	var few, more int
+	for key := range uint64(20_000) {
+		n, d := int(1+key%3), int(60+key%50)
+		list := make([]uint32, d)
+		for i := range list {
+			list[i] = uint32(i / int(1+key/7%4))
+		}
+		l := labor{first: key, on: true}
+		if key%5 == 0 {
+			l.second, l.cos, l.sin = key+1, cosine(1, 3), cosine(2, 3)
+		}
+		got, want := make([]uint32, n), make([]uint32, n)
+		c.begin(n)
+		if err := c.add(t.Context(), list, &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.cos == 0 {
+			if c.last > enough(n, d) {
+				few++
+			} else {
+				more++
+			}
+		}
+		c.end(want)
+		c.begin(n)
+		if err := c.addAll(t.Context(), list, &l); err != nil {
+			t.Fatal(err)
+		}
+		c.end(got)
+		if !slices.Equal(got, want) {
+			t.Fatalf("key %d: %v of %d, want %v", key, got, d, want)
+		}
+	}
+	if few == 0 || few > more/50 {
+		t.Errorf("a bound leaves too few edges %d times, enough %d times", few, more)
+	}
+}
