@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/rng"
 )
 
 // Degrees are bytes; 255 stands for all that are larger.
@@ -56,5 +57,32 @@ func TestDegreesRefuse(t *testing.T) {
 	err := New(g, []int{1}, Options{Hash: true, Degrees: []byte{1, 0}}).sample(t.Context(), &b, []uint32{0}, 1)
 	if !errors.Is(err, fault.ErrCorrupt) {
 		t.Error(err)
+	}
+}
+
+// TestManyLongDegrees looks up more long degrees than fit into one request.
+func TestManyLongDegrees(t *testing.T) {
+	const nodes, seeds = 5000, 3000
+	g := &graph.CSC{Indptr: make([]int64, nodes+1)}
+	src := rng.New(1)
+	for v := range nodes {
+		for range 255 + v%2 {
+			g.Indices = append(g.Indices, src.Uint32n(nodes))
+		}
+		g.Indptr[v+1] = int64(len(g.Indices))
+	}
+	short := make([]byte, nodes)
+	FillDegrees(short, g.Indptr)
+	var b graph.Batch
+	if err := New(g, []int{2}, Options{Degrees: short}).sample(t.Context(), &b, identity(make([]uint32, seeds)), 1); err != nil {
+		t.Fatal(err)
+	}
+	if found := len(b.Input) - seeds; found <= chunkEdges/2 || found >= nodes-seeds {
+		t.Errorf("%d nodes are found", found)
+	}
+	for i, v := range b.Input {
+		if b.Degree[i] != 255+v%2 {
+			t.Fatalf("node %d has the degree %d", v, b.Degree[i])
+		}
 	}
 }

@@ -197,9 +197,21 @@ func FillDegrees(to []byte, indptr []int64) {
 	}
 }
 
-// degrees looks up degrees in the table, and long ones in the topology.
+// degrees looks up degrees in the table, and long ones in the topology, many of them at once.
 func (s *Sampler) degrees(nodes, degree []uint32) error {
 	short := s.short
+	long, found, at := s.ids[:chunkEdges/2], s.ids[chunkEdges/2:chunkEdges], s.pos[:chunkEdges/2]
+	n := 0
+	look := func() error {
+		if err := s.from.Locate(long[:n], nil, found[:n]); err != nil {
+			return err
+		}
+		for k, i := range at[:n] {
+			degree[i] = found[k]
+		}
+		n = 0
+		return nil
+	}
 	prefetch.At(short, nodes[:min(requestAhead, len(nodes))])
 	for i, v := range nodes {
 		if i%requestAhead == 0 && i+requestAhead < len(nodes) {
@@ -211,11 +223,14 @@ func (s *Sampler) degrees(nodes, degree []uint32) error {
 		if degree[i] = uint32(short[v]); degree[i] < longDegree {
 			continue
 		}
-		if err := s.from.Locate(nodes[i:i+1], nil, degree[i:i+1]); err != nil {
-			return err
+		long[n], at[n] = v, int64(i)
+		if n++; n == len(long) {
+			if err := look(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return look()
 }
 
 // wholeDegree returns how many neighbours one of the nodes has in the whole graph.
