@@ -23,7 +23,7 @@ const (
 
 	// enoughRanges hide the reading of one range behind the writing of the one before, and take little new memory, which
 	// the kernel clears first; more ranges would only make the writes shorter.
-	enoughRanges = 16
+	enoughRanges = 8
 	// enoughRange is the shortest range, in bytes, that results from this.
 	enoughRange = 64 << 20
 )
