@@ -192,14 +192,9 @@ func (w *chunkWriter) batch(ctx context.Context, i int, lo, hi int64, rows []byt
 // still in the processor's cache.
 const gatherBytes = 64 << 10
 
-// A gather asks for a row that many rows before it copies it, and for the first bytes alone: the processor's prefetchers find
-// the rest.
-const ahead, mostAhead = 8, 256
-
 // band writes the rows of the given nodes to the stream. rows begins with the row of node lo.
 func (w *chunkWriter) band(ctx context.Context, ids []uint32, lo int64, rows []byte, c *bandSums) error {
 	rb := w.c.form.RowBytes
-	begin := min(rb, mostAhead)
 	for len(ids) > 0 {
 		room, err := w.out.Room(ctx)
 		if err != nil {
@@ -218,8 +213,8 @@ func (w *chunkWriter) band(ctx context.Context, ids []uint32, lo int64, rows []b
 		}
 		dst := room[:n*rb]
 		for k, v := range ids[:n] {
-			if k+ahead < len(ids) {
-				prefetch.Bytes(rows[int(int64(ids[k+ahead])-lo)*rb:][:begin])
+			if next := k + prefetch.RowsAhead; next < len(ids) {
+				prefetch.Row(rows[int(int64(ids[next])-lo)*rb:][:rb])
 			}
 			at := int(int64(v)-lo) * rb
 			copy(dst[k*rb:(k+1)*rb], rows[at:at+rb])

@@ -180,14 +180,9 @@ func (w *Writer) count(i int, input []uint32, by uint32) error {
 	if v := slices.Max(input); int64(v) >= int64(len(hot)) {
 		return fault.New(fault.ErrCorrupt, "batch %d: the input node %d is out of range: the graph has %d nodes", i, v, len(hot))
 	}
-	prefetch.At(hot, input[:min(countAhead, len(input))])
-	for len(input) > 0 {
-		piece := input[:min(countAhead, len(input))]
-		input = input[len(piece):]
-		prefetch.At(hot, input[:min(countAhead, len(input))])
-		for _, v := range piece {
-			atomic.AddUint32(&hot[v], by)
-		}
+	for k, v := range input {
+		prefetch.Ahead(hot, input, k, countAhead)
+		atomic.AddUint32(&hot[v], by)
 	}
 	return nil
 }

@@ -23,11 +23,8 @@ func (g *inMemory) Reads() Reads { return Reads{} }
 func (g *inMemory) Locate(nodes []uint32, start []int64, degree []uint32) error {
 	var most int64
 	edges := uint64(len(g.Indices))
-	prefetch.At(g.Indptr, nodes[:min(requestAhead, len(nodes))])
 	for i, v := range nodes {
-		if i%requestAhead == 0 && i+requestAhead < len(nodes) {
-			prefetch.At(g.Indptr, nodes[i+requestAhead:min(i+2*requestAhead, len(nodes))])
-		}
+		prefetch.Ahead(g.Indptr, nodes, i, requestAhead)
 		if int(v)+1 >= len(g.Indptr) {
 			return outside(v, (*graph.CSC)(g).NumNodes())
 		}

@@ -212,11 +212,8 @@ func (s *Sampler) degrees(nodes, degree []uint32) error {
 		n = 0
 		return nil
 	}
-	prefetch.At(short, nodes[:min(requestAhead, len(nodes))])
 	for i, v := range nodes {
-		if i%requestAhead == 0 && i+requestAhead < len(nodes) {
-			prefetch.At(short, nodes[i+requestAhead:min(i+2*requestAhead, len(nodes))])
-		}
+		prefetch.Ahead(short, nodes, i, requestAhead)
 		if int(v) >= len(short) {
 			return outside(v, s.from.NumNodes())
 		}

@@ -151,16 +151,11 @@ func (j *job) copy() {
 		return
 	}
 	row := j.from.RowBytes(j.dim)
-	begin := min(row, most) // the processor's prefetchers find the rest
 	for i, id := range j.ids {
-		if i+ahead < len(j.ids) {
-			prefetch.Bytes(j.src[int(j.ids[i+ahead]-j.first)*row:][:begin])
+		if k := i + prefetch.RowsAhead; k < len(j.ids) {
+			prefetch.Row(j.src[int(j.ids[k]-j.first)*row:][:row])
 		}
 		src := j.src[int(id-j.first)*row:][:row]
 		widen(j.dst[i*j.dim:(i+1)*j.dim], src, j.from, j.dim)
 	}
 }
-
-// A gather asks for a row that many rows before it copies it: BenchmarkGather. most is the part of a row that it asks for, in
-// bytes.
-const ahead, most = 8, 256
