@@ -6,26 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastHuge is the least size of a buffer for which huge pages are requested: random accesses then have far
-// fewer misses in the TLB, and the first fill takes a page fault for every 2 MiB instead of every 4 KiB.
-const leastHuge = 32 << 20
-
-// wantHuge requests huge pages, which the kernel uses if it has them. The size of the buffer does not
-// change.
-func wantHuge(mem []byte) {
-	if len(mem) >= leastHuge {
+// wantHuge requests huge pages for a buffer of at least the given bytes, which the kernel uses if it has them. The size of
+// the buffer does not change.
+func wantHuge(mem []byte, least int) {
+	if len(mem) >= least {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // a hint
-	}
-}
-
-// hugePage is the size of a huge page, for the least buffer that can have one.
-const hugePage = 2 << 20
-
-// Huge requests huge pages for a buffer of any size that is read and written at random, before its first use. NewHost
-// requests them for large buffers alone. It is a hint.
-func (h *Host) Huge() {
-	if len(h.mem) >= hugePage {
-		_ = unix.Madvise(h.mem, unix.MADV_HUGEPAGE)
 	}
 }
 

@@ -5,11 +5,8 @@ package device
 // Prefer does nothing on this system: only Linux can be asked for pages of a NUMA node.
 func (h *Host) Prefer(int) {}
 
-// Huge does nothing: huge pages are requested on Linux alone.
-func (h *Host) Huge() {}
-
 // Populate does nothing on this system: pages are allocated at their first use.
 func Populate([]byte) {}
 
 // wantHuge does nothing: huge pages are requested on Linux alone.
-func wantHuge([]byte) {}
+func wantHuge([]byte, int) {}

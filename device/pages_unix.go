@@ -10,7 +10,7 @@ import "golang.org/x/sys/unix"
 func mapPages(n int) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err == nil {
-		wantHuge(mem)
+		wantHuge(mem, leastHuge)
 	}
 	return mem, err
 }

@@ -32,14 +32,11 @@ type entries struct {
 	host    *device.Host // nil: Go's heap
 }
 
-// hugePage is the least size in bytes of a table outside Go's heap. Tables are read and written at random, so that
-// without huge pages nearly each access misses the TLB.
-const hugePage = 2 << 20
-
-// take returns n entries, and frees those before.
+// take returns n entries, and frees those before. Tables outside the heap have huge pages: they are read and written at
+// random, so that nearly each access would miss the TLB.
 func (e *entries) take(n int) []uint32 {
 	e.free()
-	if e.outside && n >= hugePage/4 {
+	if e.outside && 4*n >= device.HugePage {
 		if h, err := device.NewHost(4 * n); err == nil { // else the heap can try
 			h.Huge()
 			e.host = h
@@ -102,14 +99,12 @@ func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) (_ uint32, ok bo
 	if 4*len(t.entry) <= nearBytes {
 		return t.numberNear(out, ids, nodes, n)
 	}
-	prefetch.At(t.entry, ids[:min(requestAhead, len(ids))])
-	for len(ids) > 0 {
-		k := min(requestAhead, len(ids))
-		prefetch.At(t.entry, ids[k:min(2*requestAhead, len(ids))])
-		if n, ok = t.numberNear(out[:k], ids[:k], nodes, n); !ok {
+	for lo := 0; lo < len(ids); lo += requestAhead {
+		prefetch.Ahead(t.entry, ids, lo, requestAhead)
+		hi := min(lo+requestAhead, len(ids))
+		if n, ok = t.numberNear(out[lo:hi], ids[lo:hi], nodes, n); !ok {
 			return n, false
 		}
-		out, ids = out[k:], ids[k:]
 	}
 	return n, true
 }
