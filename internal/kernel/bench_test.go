@@ -13,6 +13,16 @@ import (
 // go test -bench . ./internal/kernel
 
 func benchKinds(b *testing.B, bytes int, f func()) {
+	benchEach(b, func(b *testing.B) {
+		b.SetBytes(int64(bytes))
+		for b.Loop() {
+			f()
+		}
+	})
+}
+
+// benchEach runs f with every kind of kernels that the processor has.
+func benchEach(b *testing.B, f func(b *testing.B)) {
 	before := Kind()
 	defer Use(before)
 	for _, kind := range Kinds() {
@@ -20,10 +30,7 @@ func benchKinds(b *testing.B, bytes int, f func()) {
 			if err := Use(kind); err != nil {
 				b.Fatal(err)
 			}
-			b.SetBytes(int64(bytes))
-			for b.Loop() {
-				f()
-			}
+			f(b)
 		})
 	}
 }

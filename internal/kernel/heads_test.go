@@ -191,11 +191,11 @@ func TestExp(t *testing.T) {
 		for n := range 40 { // of any length, and nothing beyond
 			part := slices.Clone(x)
 			Exp(part[:n])
-			if !slices.Equal(bits(part[:n]), bits(plain[:n])) || part[n] != x[n] {
+			if !slices.Equal(patterns(part[:n]), patterns(plain[:n])) || part[n] != x[n] {
 				t.Fatalf("%d numbers: %v", n, part[:n+1])
 			}
 		}
-		if !slices.Equal(bits(y[:len(y)-3]), bits(plain[:len(y)-3])) {
+		if !slices.Equal(patterns(y[:len(y)-3]), patterns(plain[:len(y)-3])) {
 			t.Error("other bits than plain")
 		}
 	})

@@ -64,7 +64,7 @@ func (s *source) intact() {
 	}
 }
 
-func bits(x []float32) []uint32 {
+func patterns(x []float32) []uint32 {
 	b := make([]uint32, len(x))
 	for i, v := range x {
 		b[i] = math.Float32bits(v)
@@ -75,7 +75,7 @@ func bits(x []float32) []uint32 {
 // equal fails unless the current kind's results are the plain one's, bit by bit.
 func equal(t *rapid.T, what string, got, want []float32) {
 	t.Helper()
-	if !slices.Equal(bits(got), bits(want)) {
+	if !slices.Equal(patterns(got), patterns(want)) {
 		t.Fatalf("%s: %s is\n%v, plain\n%v", Kind(), what, got, want)
 	}
 }

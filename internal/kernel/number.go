@@ -1,5 +1,7 @@
 package kernel
 
+import "math/bits"
+
 const (
 	// BucketPlaces is the number of words that a bucket of Number has places for.
 	BucketPlaces = 8
@@ -28,13 +30,7 @@ func Number(out, words, list []uint32, n, base uint32, table []uint32) uint32 {
 }
 
 // bucketShift returns the shift of bucketOf for a table with the given number of words.
-func bucketShift(words int) int {
-	shift := 64
-	for b := words / BucketWords; b > 1; b >>= 1 {
-		shift--
-	}
-	return shift
-}
+func bucketShift(words int) int { return 64 - bits.TrailingZeros(uint(words/BucketWords)) }
 
 // numberPlain fills the places of a bucket from the one that further bits of the hash name, which is near the word more
 // often than the first one. The kernels look at all of them, and fill the first.

@@ -105,22 +105,15 @@ func BenchmarkNumber(b *testing.B) {
 	for i := range words {
 		words[i] = uint32(i) * 2654435761 >> 11
 	}
-	before := Kind()
-	defer Use(before)
-	for _, kind := range Kinds() {
-		b.Run(kind, func(b *testing.B) {
-			if err := Use(kind); err != nil {
-				b.Fatal(err)
+	benchEach(b, func(b *testing.B) {
+		table, base := make([]uint32, 2*places), uint32(1)
+		for b.Loop() {
+			if base > 1<<31 {
+				clear(table)
+				base = 1
 			}
-			table, base := make([]uint32, 2*places), uint32(1)
-			for b.Loop() {
-				if base > 1<<31 {
-					clear(table)
-					base = 1
-				}
-				base += Number(out, words, list, 0, base, table)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/word")
-		})
-	}
+			base += Number(out, words, list, 0, base, table)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/word")
+	})
 }
