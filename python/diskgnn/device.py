@@ -6,7 +6,7 @@ import contextlib
 import warnings
 import weakref
 from math import prod
-from typing import Any, Callable, ContextManager, Dict, List, Sequence
+from typing import Any, Callable, ContextManager, Dict, List
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Host:
 
     def numbers(self, memory: np.ndarray, first: int, end: int) -> Callable[..., Any]:
         """A function of a place between first and end, and of a shape: the int64 there."""
-        return lambda place, *shape: self.array(_numbers(memory, place, shape))
+        return lambda place, *shape: self.array(memory[place:][: 8 * prod(shape)].view("<i8").reshape(shape))
 
     def range(self, n: int) -> Any:
         """The numbers from 0 to n - 1."""
@@ -118,10 +118,6 @@ def _unpin(torch: Any, pinned: List[np.ndarray]) -> None:
     for memory in pinned:
         torch.cuda.cudart().cudaHostUnregister(memory.ctypes.data)
     pinned.clear()
-
-
-def _numbers(memory: np.ndarray, place: int, shape: Sequence[int]) -> np.ndarray:
-    return memory[place:][: 8 * prod(shape)].view("<i8").reshape(shape)
 
 
 def _features(x: np.ndarray) -> Any:
