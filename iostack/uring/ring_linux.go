@@ -46,8 +46,8 @@ const (
 	// maxTries bounds the number of times that a read is submitted again after EINTR or EAGAIN.
 	maxTries = 1000
 
-	// longCopy is the least size in bytes of a buffered read that is left to threads of the kernel:
-	// otherwise the ring's thread would copy from the page cache, one read after the other.
+	// longCopy is the least size in bytes of a copied read that is left to threads of the kernel: otherwise the ring's
+	// thread, or one of the kernel's, would copy one read after the other.
 	longCopy = 64 << 10
 )
 
@@ -168,7 +168,7 @@ func (r *ring) push(i uint64) {
 	if slot := read.File().Slot; slot != noSlot {
 		e.fd, e.flags = int32(slot), e.flags|sqeFixedFile
 	}
-	if direct, _ := read.File().Direct(); !direct && len(buf) >= longCopy {
+	if read.File().Copied() && len(buf) >= longCopy {
 		e.flags |= sqeAsync
 	}
 	if slot, ok := r.buffers.find(buf); ok {

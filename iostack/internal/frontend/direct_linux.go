@@ -24,15 +24,10 @@ func openAs(path string, mode iostack.Direct) (fd int, refusal string, err error
 	case err == unix.EINVAL:
 		refusal = "the file system refuses O_DIRECT"
 		fd, err = openFlags(path, 0)
-	case err == nil && mode == iostack.DirectAuto && inMemory(fd):
-		// Direct reads are copies there as well. Only as buffered reads, they are left to several threads of the kernel.
-		refusal = "the file system has its files in memory"
-		err = leaveDirect(fd)
 	case err == nil:
 		refusal, err = probe(fd)
 	}
 	if err != nil {
-		_ = unix.Close(fd) // if it was opened
 		return fd, "", err
 	}
 	if refusal == "" || refusal == refusalEmpty {
@@ -45,30 +40,17 @@ func openAs(path string, mode iostack.Direct) (fd int, refusal string, err error
 	return fd, refusal, nil
 }
 
-// inMemory reports whether a file lies in memory: tmpfs takes O_DIRECT since Linux 6.6.
-func inMemory(fd int) bool {
-	var fs unix.Statfs_t
-	return unix.Fstatfs(fd, &fs) == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC)
-}
-
-// leaveDirect clears O_DIRECT.
-func leaveDirect(fd int) error {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_DIRECT)
-	}
-	if err != nil {
-		return fmt.Errorf("leave direct reads: %w", err)
-	}
-	return nil
-}
-
 // refusalEmpty is the reason for an empty file: direct reads cannot be tested.
 const refusalEmpty = "the file is empty"
 
 // probe reads the first page of a file opened with O_DIRECT. If the file system refuses the read, it clears
-// O_DIRECT and returns the reason.
+// O_DIRECT and returns the reason. After an error it closes the descriptor.
 func probe(fd int) (refusal string, err error) {
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}()
 	page, err := device.NewHost(iostack.Align)
 	if err != nil {
 		return "", err
@@ -89,5 +71,18 @@ func probe(fd int) (refusal string, err error) {
 	default:
 		return "", nil
 	}
-	return refusal, leaveDirect(fd)
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_DIRECT)
+	}
+	if err != nil {
+		return "", fmt.Errorf("leave direct reads: %w", err)
+	}
+	return refusal, nil
+}
+
+// inMemory reports whether a file lies in memory. tmpfs takes O_DIRECT since Linux 6.6.
+func inMemory(fd int) bool {
+	var fs unix.Statfs_t
+	return unix.Fstatfs(fd, &fs) == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC)
 }

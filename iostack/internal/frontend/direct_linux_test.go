@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -9,32 +10,34 @@ import (
 	"diskgnn/iostack"
 )
 
-// TestOpenInMemory opens a file of tmpfs: reads are buffered, unless direct ones are asked for, which newer kernels take.
-func TestOpenInMemory(t *testing.T) {
-	const dir = "/dev/shm"
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
-		t.Skip("no tmpfs here")
-	}
-	file, err := os.CreateTemp(dir, "diskgnn-test")
+// TestCopied opens files of a drive and of tmpfs: buffered reads are copies, and all of tmpfs, which takes O_DIRECT on newer
+// kernels.
+func TestCopied(t *testing.T) {
+	shm, err := os.MkdirTemp("/dev/shm", "diskgnn-test")
 	if err != nil {
 		t.Skip(err)
 	}
-	defer os.Remove(file.Name())
-	if _, err := file.Write(make([]byte, iostack.Align)); err != nil {
-		t.Fatal(err)
-	}
-	file.Close()
-	for _, mode := range []iostack.Direct{iostack.DirectAuto, iostack.DirectAlways} {
-		f, err := open(file.Name(), mode)
-		switch {
-		case mode == iostack.DirectAuto && (err != nil || f.direct || f.reason == ""):
-			t.Errorf("%v: %+v, %v", mode, f, err)
-		case mode == iostack.DirectAlways && err == nil && !f.direct:
-			t.Errorf("%v: buffered: %s", mode, f.reason)
+	defer os.RemoveAll(shm)
+	for _, dir := range []string{t.TempDir(), shm} {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			t.Fatal(err)
 		}
-		if err == nil {
-			f.Close()
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, make([]byte, iostack.Align), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range []iostack.Direct{iostack.DirectAuto, iostack.DirectNever} {
+			f, err := open(path, mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := !f.direct || fs.Type == unix.TMPFS_MAGIC; f.Copied() != want {
+				t.Errorf("%s, %v: copied %v, direct %v", dir, mode, f.Copied(), f.direct)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

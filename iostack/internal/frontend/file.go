@@ -23,6 +23,7 @@ type File struct {
 	size   int64
 	direct bool
 	reason string // why not direct
+	copied bool
 	splits Splitter
 
 	// Slot is the file's number in a backend that numbers its files. OnClose, unless nil, is called once by
@@ -52,6 +53,10 @@ func (f *File) Size() int64 { return f.size }
 
 // Direct reports whether reads are direct, and if not, the reason.
 func (f *File) Direct() (bool, string) { return f.direct, f.reason }
+
+// Copied reports whether the processor copies the bytes of a read: of buffered reads, and of all from a file system in
+// memory. A drive writes others itself.
+func (f *File) Copied() bool { return f.copied }
 
 // Fd returns the descriptor, for the backend; a negative number if there is none.
 func (f *File) Fd() int { return f.fd }
@@ -116,7 +121,7 @@ func open(path string, mode iostack.Direct) (*File, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("open %s: find its size: %w", path, err)
 	}
-	return &File{path: path, size: size, fd: fd, direct: refusal == "", reason: refusal}, nil
+	return &File{path: path, size: size, fd: fd, direct: refusal == "", reason: refusal, copied: refusal != "" || inMemory(fd)}, nil
 }
 
 // openFlags opens for reading with further flags.
