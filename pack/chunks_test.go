@@ -38,7 +38,7 @@ func TestChunkIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	blocks := make([]rowfile.Stream, rowfile.Memory(1)/rowBytes)
+	blocks := make([]rowfile.Stream, rowfile.Memory(1)/rowBytes-1) // the last MiB is for edges
 	hold := func(f *rowfile.File) {
 		for i := range blocks {
 			blocks[i] = out.Stream()

@@ -17,6 +17,8 @@ const (
 	Depth = 8
 	// idleBlocks bounds the streams that hold a block without filling it.
 	idleBlocks = 3
+	// edgeBytes is the room for edges.
+	edgeBytes = 1 << 20
 )
 
 // block is memory on its way to a file.
@@ -31,10 +33,11 @@ type block struct {
 // Writers write blocks to their files on goroutines of their own, so that the next blocks can be filled at
 // the same time.
 type Writers struct {
-	mem  *device.Host
-	free chan *block
-	full chan *block
-	done sync.WaitGroup
+	mem   *device.Host
+	free  chan *block
+	full  chan *block
+	done  sync.WaitGroup
+	edges edges
 
 	pending sync.WaitGroup // blocks handed over and not written yet
 
@@ -45,7 +48,7 @@ type Writers struct {
 // Memory returns the bytes of memory that NewWriters takes for the given number of goroutines that fill
 // blocks.
 func Memory(fillers int) int64 {
-	return int64(fillers+Depth+idleBlocks) * blockBytes
+	return int64(fillers+Depth+idleBlocks)*blockBytes + edgeBytes
 }
 
 // NewWriters allocates the blocks and starts the writing goroutines. fillers is the number of goroutines
@@ -55,8 +58,9 @@ func NewWriters(fillers int) (*Writers, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := mem.Len() / blockBytes
+	n := (mem.Len() - edgeBytes) / blockBytes
 	w := &Writers{mem: mem, free: make(chan *block, n), full: make(chan *block, n)}
+	w.edges.mem = mem.Bytes()[n*blockBytes:][:0:edgeBytes]
 	for i := range n {
 		w.free <- &block{mem: mem.Bytes()[i*blockBytes : (i+1)*blockBytes]}
 	}
@@ -65,7 +69,7 @@ func NewWriters(fillers int) (*Writers, error) {
 			defer fault.Crash()
 			for b := range w.full {
 				if w.Failed() == nil {
-					w.fail(b.to.write(b.mem[b.from:b.end], b.off+int64(b.from)))
+					w.fail(w.edges.write(b.to, b.mem[b.from:b.end], b.off+int64(b.from)))
 				}
 				w.free <- b
 				w.pending.Done()
@@ -109,14 +113,17 @@ func (w *Writers) put(b *block) {
 	w.full <- b // has room for all blocks
 }
 
-// Drain waits until all passed blocks are written, and returns the first error. No stream may be in use
+// Drain waits until all passed blocks and their edges are written, and returns the first error. No stream may be in use
 // during the call.
 func (w *Writers) Drain() error {
 	w.pending.Wait()
+	if w.Failed() == nil {
+		w.fail(w.edges.flush())
+	}
 	return w.Failed()
 }
 
-// Close ends the goroutines after all blocks are written, and frees the memory. No stream may be in use.
+// Close ends the goroutines and frees the memory. Only Drain writes the last edges. No stream may be in use.
 func (w *Writers) Close() {
 	close(w.full)
 	w.done.Wait()

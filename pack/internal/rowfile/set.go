@@ -290,25 +290,35 @@ func newHandle(fsys vfs.FS, f vfs.File) (*handle, error) {
 
 // leastDirect is the shortest direct write, in bytes. The page cache merges shorter ones with
 // their neighbours, for which direct writes would have to wait.
-const leastDirect = 16 * binio.Page
+const leastDirect = 4 * binio.Page
+
+// divide cuts the bytes at off into a head, whole pages for a direct write, and a tail. Without direct
+// writes, or with too few pages, all bytes are the head.
+func (f *handle) divide(b []byte, off int64) (head, pages, tail []byte) {
+	from := int(binio.AlignUp(off, binio.Page) - off)
+	whole := (len(b) - from) / binio.Page * binio.Page
+	if f.direct == nil || whole < leastDirect {
+		return b, nil, nil
+	}
+	return b[:from], b[from : from+whole], b[from+whole:]
+}
 
 // write writes b at off. Memory and file must be congruent modulo a page.
 func (f *handle) write(b []byte, off int64) error {
-	head := int(binio.AlignUp(off, binio.Page) - off)
-	whole := (len(b) - head) / binio.Page * binio.Page
-	if f.direct == nil || whole < leastDirect {
-		return f.buffered(b, off)
-	}
-	if err := f.buffered(b[:head], off); err != nil {
+	head, pages, tail := f.divide(b, off)
+	if err := f.buffered(head, off); err != nil {
 		return err
 	}
-	if err := f.pages(b[head:head+whole], off+int64(head)); err != nil {
+	if err := f.pages(pages, off+int64(len(head))); err != nil {
 		return err
 	}
-	return f.buffered(b[head+whole:], off+int64(head+whole))
+	return f.buffered(tail, off+int64(len(b)-len(tail)))
 }
 
 func (f *handle) pages(b []byte, off int64) error {
+	if len(b) == 0 {
+		return nil
+	}
 	_, err := f.direct.WriteAt(b, off)
 	if errors.Is(err, unix.EINVAL) { // pages of another size, or none at all
 		return f.buffered(b, off)
