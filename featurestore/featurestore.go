@@ -74,6 +74,8 @@ type Facts struct {
 
 	EpochSeeds int64 // the most seed nodes of a sample epoch
 	EvalSeeds  int64 // the larger number of seed nodes of the validation and the test batches
+
+	InBits bool // blocks are stored in bits: see PlanOptions.InBits
 }
 
 // MultiLabel reports whether a node may have several classes.
@@ -221,6 +223,9 @@ type PlanOptions struct {
 	// Stored asks for matrices of rows in the type that the store has them in, for a consumer that takes this type. A store
 	// that complies says so in its Layout; the others widen.
 	Stored bool
+	// InBits asks a store with Facts.InBits to leave the blocks of its batches in bits (graph.Block.Bits), for a consumer
+	// that decodes them, and checks their values.
+	InBits bool
 	// Unused are parts of batches that the model does not use.
 	Unused Unused
 }

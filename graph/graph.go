@@ -76,7 +76,46 @@ type Block struct {
 	// that the destinations are the first NumDst sources, as sampling leaves
 	// them; packing renumbers the outermost block's sources and fills it in.
 	Dst []uint32
+	// Bits has the arrays as they are stored, where they are not decoded: Indptr, Indices and Dst are then nil.
+	Bits BlockBits
 }
+
+// BlockBits has the arrays of a block in bits, for a consumer that decodes them: see package batchcodec.
+type BlockBits struct {
+	Edges   int  // number of edges
+	Counts  Bits // edges of every destination
+	Indices Bits
+	Dst     Bits // zero: the destinations are the first sources
+}
+
+// Bits are numbers of Width bits, from 1 to 32: number i has the bits i·Width to (i+1)·Width of Bytes, where bit b is
+// bit b mod 8 of byte b/8.
+type Bits struct {
+	Bytes []byte
+	Width int
+}
+
+// holds checks that there are n numbers.
+func (b Bits) holds(what string, n int) error {
+	if b.Width < 1 || b.Width > 32 || len(b.Bytes) != (n*b.Width+7)/8 {
+		return fmt.Errorf("block: %d bytes of %s, for %d of %d bits", len(b.Bytes), what, n, b.Width)
+	}
+	return nil
+}
+
+// InBits reports whether the block is not decoded.
+func (b *Block) InBits() bool { return b.Bits.Counts.Width > 0 }
+
+// NumEdges returns the number of edges.
+func (b *Block) NumEdges() int {
+	if b.InBits() {
+		return b.Bits.Edges
+	}
+	return len(b.Indices)
+}
+
+// Scattered reports whether the block has positions of its destinations.
+func (b *Block) Scattered() bool { return b.Dst != nil || b.Bits.Dst.Width > 0 }
 
 // DstPos returns the position of destination i among the sources.
 func (b *Block) DstPos(i int) int {
@@ -87,8 +126,12 @@ func (b *Block) DstPos(i int) int {
 }
 
 // Validate checks the lengths, the order of Indptr, and that every index is in range, so that other
-// code can use the block without checks of its own.
+// code can use the block without checks of its own. Of a block in bits it checks the lengths alone: its values are
+// unchecked until they are decoded.
 func (b *Block) Validate() error {
+	if b.InBits() {
+		return b.validateBits()
+	}
 	if len(b.Indptr) != b.NumDst+1 || b.Indptr[0] != 0 || int(b.Indptr[b.NumDst]) != len(b.Indices) {
 		return fmt.Errorf("block: indptr does not describe %d destinations and %d edges", b.NumDst, len(b.Indices))
 	}
@@ -115,6 +158,24 @@ func (b *Block) Validate() error {
 		return fmt.Errorf("block: destination %d is at source %d, but there are %d sources", i, b.Dst[i], b.NumSrc)
 	}
 	return nil
+}
+
+func (b *Block) validateBits() error {
+	k := &b.Bits
+	switch {
+	case len(b.Indptr)+len(b.Indices)+len(b.Dst) > 0:
+		return fmt.Errorf("block: it is in bits, and also decoded")
+	case k.Dst.Width == 0 && b.NumDst > b.NumSrc:
+		return fmt.Errorf("block: %d destinations are more than the %d sources", b.NumDst, b.NumSrc)
+	case k.Dst.Width != 0:
+		if err := k.Dst.holds("destination positions", b.NumDst); err != nil {
+			return err
+		}
+	}
+	if err := k.Counts.holds("edge counts", b.NumDst); err != nil {
+		return err
+	}
+	return k.Indices.holds("source positions", k.Edges)
 }
 
 // below reports whether all positions are below n, and else the index of the first other one.
@@ -176,7 +237,7 @@ func (b *Batch) NumSeeds() int {
 func (b *Batch) NumEdges() int {
 	n := 0
 	for i := range b.Blocks {
-		n += len(b.Blocks[i].Indices)
+		n += b.Blocks[i].NumEdges()
 	}
 	return n
 }
@@ -225,13 +286,10 @@ func (s *Sizes) Inputs() int {
 // NewBatch returns an empty batch with room for every batch within the sizes. targetBytes is the
 // length of a row of Batch.Targets.
 func (s *Sizes) NewBatch(targetBytes int) Batch {
-	layers := len(s.Src)
-	if layers == 0 {
-		return Batch{}
+	b := s.NewBatchInBits(targetBytes)
+	if len(b.Blocks) == 0 {
+		return b
 	}
-	seeds := s.Dst[layers-1]
-	b := Batch{Blocks: make([]Block, layers), Input: make([]uint32, 0, s.Src[0]), Degree: make([]uint32, 0, s.Src[0]),
-		Labels: make([]int32, 0, seeds), Targets: make([]byte, 0, seeds*targetBytes)}
 	for l := range b.Blocks {
 		b.Blocks[l] = Block{Indptr: make([]uint32, 0, s.Dst[l]+1), Indices: make([]uint32, 0, s.Edges[l])}
 	}
@@ -239,17 +297,36 @@ func (s *Sizes) NewBatch(targetBytes int) Batch {
 	return b
 }
 
+// NewBatchInBits is NewBatch without room for the arrays of blocks.
+func (s *Sizes) NewBatchInBits(targetBytes int) Batch {
+	layers := len(s.Src)
+	if layers == 0 {
+		return Batch{}
+	}
+	seeds := s.Dst[layers-1]
+	return Batch{Blocks: make([]Block, layers), Input: make([]uint32, 0, s.Src[0]), Degree: make([]uint32, 0, s.Src[0]),
+		Labels: make([]int32, 0, seeds), Targets: make([]byte, 0, seeds*targetBytes)}
+}
+
 // Bytes returns the memory in bytes of a batch of NewBatch.
 func (s *Sizes) Bytes(targetBytes int) int64 {
+	n := s.BytesInBits(targetBytes)
+	for l := range s.Src {
+		n += 4 * (int64(s.Dst[l]) + 1 + int64(s.Edges[l]))
+	}
+	if len(s.Src) > 0 {
+		n += 4 * int64(s.Dst[0])
+	}
+	return n
+}
+
+// BytesInBits returns the memory in bytes of a batch of NewBatchInBits.
+func (s *Sizes) BytesInBits(targetBytes int) int64 {
 	layers := len(s.Src)
 	if layers == 0 {
 		return 0
 	}
-	n := 8*int64(s.Src[0]) + 4*int64(s.Dst[0]) + int64(4+targetBytes)*int64(s.Dst[layers-1])
-	for l := range layers {
-		n += int64(unsafe.Sizeof(Block{})) + 4*(int64(s.Dst[l])+1+int64(s.Edges[l]))
-	}
-	return n
+	return 8*int64(s.Src[0]) + int64(4+targetBytes)*int64(s.Dst[layers-1]) + int64(layers)*int64(unsafe.Sizeof(Block{}))
 }
 
 // Cover raises s to the sizes of b where those are larger.
@@ -262,7 +339,7 @@ func (s *Sizes) Cover(b *Batch) {
 		k := &b.Blocks[l]
 		s.Src[l] = max(s.Src[l], k.NumSrc)
 		s.Dst[l] = max(s.Dst[l], k.NumDst)
-		s.Edges[l] = max(s.Edges[l], len(k.Indices))
+		s.Edges[l] = max(s.Edges[l], k.NumEdges())
 	}
 }
 

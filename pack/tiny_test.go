@@ -124,7 +124,7 @@ func checkTinyEval(t *testing.T, r *packfile.Reader, graphs string) {
 		}
 		e := &list[k]
 		var b graph.Batch
-		if err := r.DecodeEvalGraph(e, true, []byte(graphs[e.GraphOffset:][:e.GraphBytes()]), &b); err != nil {
+		if err := r.DecodeEvalGraph(e, packfile.Everything, []byte(graphs[e.GraphOffset:][:e.GraphBytes()]), &b); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(b.Input, b.Blocks[0].Indices, b.Blocks[0].Dst, e.Rows, " rows"); got != want {

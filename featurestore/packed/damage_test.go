@@ -276,7 +276,7 @@ func TestEvalRowsOutOfOrder(t *testing.T) {
 	}
 	for i, e := range w.reader.Index().Valid {
 		var b graph.Batch
-		if err := w.reader.DecodeEvalGraph(&e, true, graphs[e.GraphOffset:][:e.GraphBytes()], &b); err != nil {
+		if err := w.reader.DecodeEvalGraph(&e, packfile.Everything, graphs[e.GraphOffset:][:e.GraphBytes()], &b); err != nil {
 			t.Fatal(err)
 		}
 		for k := range b.Input[1:] {
@@ -285,7 +285,7 @@ func TestEvalRowsOutOfOrder(t *testing.T) {
 			raw, sections := packfile.AppendEvalGraph(nil, nil, &b, e.Rows)
 			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
 			e.Graph = sections
-			if err := w.reader.DecodeEvalGraph(&e, true, raw, &got); !errors.Is(err, fault.ErrCorrupt) {
+			if err := w.reader.DecodeEvalGraph(&e, packfile.Everything, raw, &got); !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatalf("batch %d, input nodes %d and %d of %d in each other's place: %v", i, k, k+1, len(b.Input), err)
 			}
 		}

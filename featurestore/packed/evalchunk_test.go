@@ -230,7 +230,7 @@ func TestEvalChunksForged(t *testing.T) {
 			graphs := f.files[packfile.EvalGraphFile]
 			for i := range r.Index().Valid {
 				e := &r.Index().Valid[i]
-				err = errors.Join(err, r.DecodeEvalGraph(e, true, graphs[e.GraphOffset:][:e.GraphBytes()], &b))
+				err = errors.Join(err, r.DecodeEvalGraph(e, packfile.Everything, graphs[e.GraphOffset:][:e.GraphBytes()], &b))
 			}
 		}
 		if (err == nil) != (name == "") || err != nil && !errors.Is(err, fault.ErrCorrupt) {

@@ -35,8 +35,8 @@ func (g trainGraphs) decode(b *batch, raw []byte) error {
 }
 
 type evalGraphs struct {
-	pack    *packfile.Reader
-	degrees bool
+	pack  *packfile.Reader
+	needs packfile.Needs
 }
 
 // evaluated returns the index entry of an evaluation batch.
@@ -49,12 +49,12 @@ func evaluated(r *packfile.Reader, ref featurestore.Ref) *packfile.Eval {
 }
 
 func (g evalGraphs) at(ref featurestore.Ref) (string, int64, int) {
-	off, n := evaluated(g.pack, ref).EvalGraph(g.degrees)
+	off, n := evaluated(g.pack, ref).EvalGraph(g.needs.Degrees)
 	return packfile.EvalGraphFile, off, n
 }
 
 func (g evalGraphs) decode(b *batch, raw []byte) error {
-	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), g.degrees, raw, &b.decoded)
+	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), g.needs, raw, &b.decoded)
 }
 
 // graphReader reads the graphs of batches.

@@ -11,7 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 )
@@ -125,10 +128,10 @@ func (w *world) evalNeeds(t *testing.T, e *packfile.Eval, file []byte) {
 		if !degrees {
 			to = &got
 		}
-		if err := w.reader.DecodeEvalGraph(e, degrees, file[off:][:n], to); err != nil {
+		if err := w.reader.DecodeEvalGraph(e, packfile.Needs{Degrees: degrees}, file[off:][:n], to); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.reader.DecodeEvalGraph(e, !degrees, file[off:][:n], new(graph.Batch)); !errors.Is(err, fault.ErrCorrupt) {
+		if err := w.reader.DecodeEvalGraph(e, packfile.Needs{Degrees: !degrees}, file[off:][:n], new(graph.Batch)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("other bytes than are needed: %v", err)
 		}
 	}
@@ -156,7 +159,7 @@ func TestDecodingAllocates(t *testing.T) {
 			t.Fatal(err)
 		}
 		most := testing.AllocsPerRun(10, func() { path = r.Path(packfile.GraphFile(0)) })
-		for _, n := range []packfile.Needs{packfile.Everything, {}} {
+		for _, n := range []packfile.Needs{packfile.Everything, {}, {InBits: true}} {
 			var b graph.Batch
 			var p packfile.Plan
 			off, size := r.TrainGraph(0, n)
@@ -168,5 +171,59 @@ func TestDecodingAllocates(t *testing.T) {
 				t.Errorf("%s, %+v: %v allocations, the name takes %v", name, n, got, most)
 			}
 		}
+	}
+}
+
+// TestInBits: blocks that are left in bits are the decoded ones, for training and for evaluation, and the rest of a batch is the
+// same. The slots of such batches are smaller.
+func TestInBits(t *testing.T) {
+	for name, w := range map[string]*world{"static": small(t, "same"), "sharing": sharing(t), "min": buildMin(t, "int8", "s2")} {
+		t.Run(name, func(t *testing.T) {
+			r, x := w.reader, w.reader.Index()
+			same := func(left, want *graph.Batch) {
+				t.Helper()
+				// A batch in bits, with labels and all, is coded as the bytes that it is left in.
+				d := binio.NewDecoder(batchcodec.AppendBlocks(nil, want))
+				again := graph.Batch{Input: want.Input, Degree: want.Degree}
+				batchcodec.BlocksInBits(d, &again)
+				if diff := cmp.Diff(again, *left, cmpopts.EquateEmpty()); diff != "" || left.NumEdges() != want.NumEdges() {
+					t.Fatal(diff)
+				}
+			}
+			for i := range x.Train {
+				var b, want graph.Batch
+				var p, plan packfile.Plan
+				n := packfile.Needs{Degrees: true, Ranks: true, InBits: true}
+				file, err := os.ReadFile(r.Path(packfile.GraphFile(r.Group(i))))
+				off, size := r.TrainGraph(i, n)
+				err = errors.Join(err, r.DecodeTrainGraph(i, n, file[off:][:size], &b, &p), r.DecodeTrainGraph(i, packfile.Everything, file[off:][:size], &want, &plan))
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(&b, &want)
+				if diff := cmp.Diff(plan, p, cmpopts.EquateEmpty()); diff != "" {
+					t.Error(diff)
+				}
+			}
+			file, err := os.ReadFile(r.Path(packfile.EvalGraphFile))
+			for i := range x.Valid {
+				var b, want graph.Batch
+				e := &x.Valid[i]
+				off, size := e.EvalGraph(true)
+				err = errors.Join(err, r.DecodeEvalGraph(e, packfile.Needs{Degrees: true, InBits: true}, file[off:][:size], &b),
+					r.DecodeEvalGraph(e, packfile.Everything, file[off:][:size], &want))
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(&b, &want)
+			}
+			o := packed.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1}
+			decoded, err := packed.Plan(r, o)
+			o.InBits = true
+			left, other := packed.Plan(r, o)
+			if err := errors.Join(err, other); err != nil || left.SlotBytes >= decoded.SlotBytes || left.EvalSlotBytes >= decoded.EvalSlotBytes || !packed.Facts(r).InBits {
+				t.Errorf("%v: slots of %d and %d bytes, of decoded batches %d and %d", err, left.SlotBytes, left.EvalSlotBytes, decoded.SlotBytes, decoded.EvalSlotBytes)
+			}
+		})
 	}
 }

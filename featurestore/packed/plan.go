@@ -147,7 +147,7 @@ func (p *planner) layout(i int) Layout {
 	stored := p.o.Stored && p.o.GPU == nil && onGPU == 0 && f.RowBytes%4 == 0
 	return p.measured(Layout{Layout: featurestore.Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: onGPU, Stored: stored},
 		Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, queued: p.queued,
-		Through: through, needs: packfile.Needs{Degrees: !p.o.Unused.Degrees, Ranks: !p.o.Unused.Ranks, Through: through}})
+		Through: through, needs: packfile.Needs{Degrees: !p.o.Unused.Degrees, Ranks: !p.o.Unused.Ranks, Through: through, InBits: p.o.InBits && p.r.InBits()}})
 }
 
 // measured returns the layout with its memory.

@@ -175,7 +175,7 @@ func TestForgedEvalGraphs(t *testing.T) {
 	tried := 0
 	for _, e := range w.reader.Index().Valid {
 		var b graph.Batch
-		if err := w.reader.DecodeEvalGraph(&e, true, file[e.GraphOffset:][:e.GraphBytes()], &b); err != nil {
+		if err := w.reader.DecodeEvalGraph(&e, packfile.Everything, file[e.GraphOffset:][:e.GraphBytes()], &b); err != nil {
 			t.Fatal(err)
 		}
 		k := &b.Blocks[0]
@@ -186,7 +186,7 @@ func TestForgedEvalGraphs(t *testing.T) {
 		k.Indices[0] = uint32(k.NumSrc)
 		var raw []byte
 		raw, e.Graph = packfile.AppendEvalGraph(nil, nil, &b, e.Rows)
-		if err := w.reader.DecodeEvalGraph(&e, true, raw, &b); !errors.Is(err, fault.ErrCorrupt) {
+		if err := w.reader.DecodeEvalGraph(&e, packfile.Everything, raw, &b); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("a wrong source: %v", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/graph"
 )
 
@@ -15,6 +16,8 @@ type Slot struct {
 	graph graphReader
 	parts []part // of the levels
 	mem   memory
+
+	pins *gpurows.Pins // of the graph, if the GPU copies its blocks
 
 	used       bool // a batch has used the slot
 	registered bool // the stack has registered its memory
@@ -27,6 +30,23 @@ type course struct {
 	graphs graphs
 	levels []level // in the order in which they claim rows
 	plans  bool    // batches have plans
+	inBits bool    // blocks are not decoded
+}
+
+// newBatch returns the memory of a decoded batch.
+func (c *course) newBatch(targetBytes int) graph.Batch {
+	if c.inBits {
+		return c.sizes.NewBatchInBits(targetBytes)
+	}
+	return c.sizes.NewBatch(targetBytes)
+}
+
+// batchBytes returns the bytes of newBatch.
+func (c *course) batchBytes(targetBytes int) int64 {
+	if c.inBits {
+		return c.sizes.BytesInBits(targetBytes)
+	}
+	return c.sizes.Bytes(targetBytes)
 }
 
 // register registers the slot's memory with the stack, before its second batch. Registered memory is
@@ -52,6 +72,7 @@ func (sl *Slot) register() error {
 // Free releases the slot's memory. Call Wait first: no read may be in flight.
 func (sl *Slot) Free() {
 	sl.matrix.free()
+	sl.pins.Free()
 	if sl.registered {
 		for _, h := range sl.mem.landing {
 			_ = sl.src.stack.Unregister(h.Bytes()) // Register was a hint

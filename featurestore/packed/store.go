@@ -49,9 +49,9 @@ func composeView(src *source, l *Layout, view int) *Store {
 	f := &s.src.facts
 	disk, shares, taken := mostRows(r, l.Through)
 	evaluated := f.EvalSizes.Inputs()
-	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r, l.needs}, plans: true,
+	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r, l.needs}, plans: true, inBits: l.needs.InBits,
 		matrix: matrixSize{rows: f.TrainSizes.Inputs(), disk: disk, landed: disk, taken: taken}}
-	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r, l.needs.Degrees},
+	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r, l.needs}, inBits: l.needs.InBits,
 		matrix: matrixSize{rows: evaluated, disk: evaluated, taken: evaluated, eval: true}}
 
 	min := isMin(r)
@@ -171,13 +171,16 @@ func (s *Store) open() error {
 func (s *Store) newSlot(c *course) (*Slot, error) {
 	sl := new(Slot)
 	s.lay(sl, c)
-	sl.decoded = c.sizes.NewBatch(s.src.facts.TargetBytes)
+	sl.decoded = c.newBatch(s.src.facts.TargetBytes)
 	if c.plans {
 		sl.plan = s.src.pack.NewPlan()
 	}
 	err := sl.mem.err
 	if err == nil {
 		err = sl.matrix.open()
+	}
+	if err == nil && c.inBits && s.device != nil {
+		sl.pins, err = gpurows.Pin(s.device.device, sl.graph.raw)
 	}
 	if err != nil {
 		sl.Free()
@@ -203,7 +206,7 @@ func (s *Store) slotBytes(c *course) (host, device int64) {
 	}
 	sl := &Slot{mem: memory{dry: true}}
 	s.lay(sl, c)
-	host = sl.mem.bytes + c.sizes.Bytes(s.src.facts.TargetBytes)
+	host = sl.mem.bytes + c.batchBytes(s.src.facts.TargetBytes)
 	if c.plans {
 		host += s.src.pack.PlanBytes()
 	}

@@ -172,7 +172,7 @@ func Decode(src []byte, b *graph.Batch) error {
 	}
 	b.Input = d.Uints(b.Input, h.inputs, 4)
 	b.Degree = d.Uints(b.Degree, h.inputs, h.degree)
-	inBytes.arrays(d, b, h.layer[:h.layers], h.labels, h.row)
+	inBytes.arrays(d, b, h.layer[:h.layers], h.labels, h.row, false)
 	if d.Err() != nil {
 		return d.Err()
 	}

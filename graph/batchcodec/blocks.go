@@ -142,11 +142,16 @@ func (f form) heads(d *binio.Decoder, layers []layerHead, inputs, labels int) {
 	}
 }
 
-// arrays reads the arrays of all layers, labels and targets of row bytes each, reusing b's memory.
-func (f form) arrays(d *binio.Decoder, b *graph.Batch, layers []layerHead, labels, row int) {
+// arrays reads the arrays of all layers, or leaves them in bits, and reads labels and targets of row bytes each. It reuses
+// b's memory.
+func (f form) arrays(d *binio.Decoder, b *graph.Batch, layers []layerHead, labels, row int, leave bool) {
 	b.Blocks = binio.Grow(b.Blocks, len(layers))
 	for l := range b.Blocks {
-		f.block(d, &b.Blocks[l], &layers[l])
+		if leave {
+			leaveBlock(d, &b.Blocks[l], &layers[l])
+		} else {
+			f.block(d, &b.Blocks[l], &layers[l])
+		}
 	}
 	raw := d.Raw(4 * labels)
 	targets := d.Raw(row * labels)
@@ -159,7 +164,7 @@ func (f form) arrays(d *binio.Decoder, b *graph.Batch, layers []layerHead, label
 }
 
 func (f form) block(d *binio.Decoder, k *graph.Block, h *layerHead) {
-	k.NumSrc, k.NumDst = h.src, h.dst
+	k.NumSrc, k.NumDst, k.Bits = h.src, h.dst, graph.BlockBits{}
 	if h.dst > 8*d.Rest() {
 		d.Fail("%d destinations do not fit in the %d bytes left", h.dst, d.Rest())
 		return
@@ -185,6 +190,17 @@ func (f form) block(d *binio.Decoder, k *graph.Block, h *layerHead) {
 		return
 	}
 	k.Dst = f.read(d, k.Dst, h.dst, h.destWidth)
+}
+
+// leaveBlock leaves the arrays of a block in bits.
+func leaveBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
+	raw := func(n, width int) graph.Bits {
+		return graph.Bits{Bytes: d.Raw(kernel.PackedBytes(n, width)), Width: width}
+	}
+	*k = graph.Block{NumSrc: h.src, NumDst: h.dst, Bits: graph.BlockBits{Edges: h.edges, Counts: raw(h.dst, h.count), Indices: raw(h.edges, h.source)}}
+	if h.destWidth > 0 {
+		k.Bits.Dst = raw(h.dst, h.destWidth)
+	}
 }
 
 // targetBytes returns the bytes of a seed node's classes as bits.
@@ -226,7 +242,13 @@ func MostBlocks(nodes, edges []uint32, mostEdges, row int) int64 {
 // returns the number of input nodes. The caller sets Input and Degree and then calls Validate. For any bytes, the
 // lengths of the arrays agree with the counts, or d has an error of kind fault.ErrCorrupt. Blocks allocates at most
 // 32 bytes for each byte of d.
-func Blocks(d *binio.Decoder, b *graph.Batch) (inputs int) {
+func Blocks(d *binio.Decoder, b *graph.Batch) (inputs int) { return blocks(d, b, false) }
+
+// BlocksInBits is Blocks, but leaves the arrays of blocks in bits, in the memory of d. Whoever decodes them checks
+// their values.
+func BlocksInBits(d *binio.Decoder, b *graph.Batch) (inputs int) { return blocks(d, b, true) }
+
+func blocks(d *binio.Decoder, b *graph.Batch, leave bool) (inputs int) {
 	layers, inputs, labels, row := int(d.U32()), int(d.U32()), int(d.U32()), int(d.U32())
 	if layers < 1 || layers > MaxLayers {
 		d.Fail("it has %d layers instead of 1 to %d", layers, MaxLayers)
@@ -234,10 +256,17 @@ func Blocks(d *binio.Decoder, b *graph.Batch) (inputs int) {
 	}
 	var head [MaxLayers]layerHead
 	if inBits.heads(d, head[:layers], inputs, labels); d.Err() == nil {
-		inBits.arrays(d, b, head[:layers], labels, row)
+		inBits.arrays(d, b, head[:layers], labels, row, leave)
 	}
 	if d.Err() != nil {
 		return 0
 	}
 	return inputs
+}
+
+// ToBits returns b, which must be valid, with its blocks in bits.
+func ToBits(b *graph.Batch) *graph.Batch {
+	c := &graph.Batch{Input: b.Input, Degree: b.Degree}
+	BlocksInBits(binio.NewDecoder(AppendBlocks(nil, b)), c) // which does not fail
+	return c
 }

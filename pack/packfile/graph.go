@@ -32,6 +32,8 @@ type Needs struct {
 	Ranks bool
 	// Through is the last band with rows that are not in memory.
 	Through int
+	// InBits leaves the blocks in bits, in the memory that the graph is decoded from. Packs of older versions have none.
+	InBits bool
 }
 
 // Everything is needed to check a graph.
@@ -246,7 +248,7 @@ func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p 
 	ssd, hits, admit := t.planLengths(r.params.Policy)
 	var err error
 	if !r.index.Bytewise {
-		err = t.decodeSections(raw, lo, hi, b, p, [3]int{ssd, hits, admit})
+		err = t.decodeSections(raw, lo, hi, n, b, p, [3]int{ssd, hits, admit})
 	} else {
 		err = decodeBytes(raw, b, p, ssd, hits, admit)
 	}
@@ -337,7 +339,7 @@ func (s *sectionReader) end() error {
 }
 
 // decodeSections decodes the sections lo ≤ k < hi. plan has the lengths of the plan's lists.
-func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, plan [3]int) error {
+func (t *Train) decodeSections(raw []byte, lo, hi int, n Needs, b *graph.Batch, p *Plan, plan [3]int) error {
 	s := readSections(raw, t.Graph, lo, hi)
 	b.Degree = b.Degree[:0]
 	if lo == degreeSection {
@@ -347,9 +349,7 @@ func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, 
 		}
 	}
 	d := s.begin()
-	if n := batchcodec.Blocks(d, b); n != t.Inputs {
-		d.Fail("it has %d input nodes, but the index says %d", n, t.Inputs)
-	}
+	n.blocks(d, b, t.Inputs)
 	for k, list := range [3]*[]uint32{&p.SSD, &p.Hits, &p.Admit} {
 		*list = batchcodec.List(d, *list, plan[k])
 	}
@@ -361,6 +361,19 @@ func (t *Train) decodeSections(raw []byte, lo, hi int, b *graph.Batch, p *Plan, 
 		return err
 	}
 	return validate(b)
+}
+
+// blocks decodes the blocks of a batch with the given number of input nodes.
+func (n *Needs) blocks(d *binio.Decoder, b *graph.Batch, inputs int) {
+	var got int
+	if n.InBits {
+		got = batchcodec.BlocksInBits(d, b)
+	} else {
+		got = batchcodec.Blocks(d, b)
+	}
+	if got != inputs {
+		d.Fail("it has %d input nodes, but the index says %d", got, inputs)
+	}
 }
 
 // decodeRanks fills ranks from the sections that s still has, and with UnreadRank where it has none.
@@ -408,17 +421,18 @@ func fillUnread(ranks []uint32) {
 	}
 }
 
-// DecodeEvalGraph checks and decodes the graph of an evaluation batch. raw has the bytes that Eval.EvalGraph returns. It
-// reuses the memory of b. Without degrees, b.Degree is empty. Damage is an error of kind fault.ErrCorrupt.
-func (r *Reader) DecodeEvalGraph(e *Eval, degrees bool, raw []byte, b *graph.Batch) error {
+// DecodeEvalGraph checks and decodes the graph of an evaluation batch. raw has the bytes that Eval.EvalGraph returns for
+// the same degrees. All ranks are read. It reuses the memory of b. Without degrees, b.Degree is empty. Damage is an error
+// of kind fault.ErrCorrupt.
+func (r *Reader) DecodeEvalGraph(e *Eval, n Needs, raw []byte, b *graph.Batch) error {
 	name := r.Path(EvalGraphFile)
-	lo := e.first(degrees)
+	lo := e.first(n.Degrees)
 	if err := verifySections(name, e.GraphOffset, e.Graph, lo, len(e.Graph), raw); err != nil {
 		return err
 	}
 	decode := batchcodec.Decode
 	if !r.index.Bytewise {
-		decode = func(raw []byte, b *graph.Batch) error { return e.decodeSections(raw, lo, b) }
+		decode = func(raw []byte, b *graph.Batch) error { return e.decodeSections(raw, lo, n, b) }
 	}
 	if err := decode(raw, b); err != nil {
 		return fmt.Errorf("%s: graph at byte %d: %w", name, e.GraphOffset, err)
@@ -450,7 +464,7 @@ func (r *Reader) DecodeEvalGraph(e *Eval, degrees bool, raw []byte, b *graph.Bat
 }
 
 // decodeSections decodes the sections from lo on.
-func (e *Eval) decodeSections(raw []byte, lo int, b *graph.Batch) error {
+func (e *Eval) decodeSections(raw []byte, lo int, n Needs, b *graph.Batch) error {
 	s := readSections(raw, e.Graph, lo, len(e.Graph))
 	b.Degree = b.Degree[:0]
 	if lo == degreeSection {
@@ -461,9 +475,7 @@ func (e *Eval) decodeSections(raw []byte, lo int, b *graph.Batch) error {
 	}
 	d := s.begin()
 	b.Input = e.inputs(d, b.Input)
-	if n := batchcodec.Blocks(d, b); n != e.Inputs {
-		d.Fail("it has %d input nodes, but the index says %d", n, e.Inputs)
-	}
+	n.blocks(d, b, e.Inputs)
 	if err := s.end(); err != nil {
 		return err
 	}

@@ -166,6 +166,9 @@ func (r *Reader) Part() Part { return r.part }
 // Index returns the index; it must not be modified.
 func (r *Reader) Index() *Index { return r.index }
 
+// InBits reports whether the blocks of the pack's graphs are in bits.
+func (r *Reader) InBits() bool { return !r.index.Bytewise }
+
 // Form returns the form of the pack's chunks.
 func (r *Reader) Form() Form { return Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec} }
 
@@ -183,8 +186,8 @@ func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *grap
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		if k.NumSrc > most.Src[l] || k.NumDst > most.Dst[l] || len(k.Indices) > most.Edges[l] || l > 0 && k.Dst != nil {
-			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations and %d edges, but the facts allow %d, %d and %d", l, k.NumSrc, k.NumDst, len(k.Indices), most.Src[l], most.Dst[l], most.Edges[l])
+		if k.NumSrc > most.Src[l] || k.NumDst > most.Dst[l] || k.NumEdges() > most.Edges[l] || l > 0 && k.Scattered() {
+			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations and %d edges, but the facts allow %d, %d and %d", l, k.NumSrc, k.NumDst, k.NumEdges(), most.Src[l], most.Dst[l], most.Edges[l])
 		}
 	}
 	for i, y := range b.Labels {

@@ -195,7 +195,7 @@ func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 			if err != nil {
 				return err
 			}
-			if err := r.DecodeEvalGraph(&evals[i], true, raw, &b); err != nil {
+			if err := r.DecodeEvalGraph(&evals[i], Everything, raw, &b); err != nil {
 				return err
 			}
 			if err := counts.add(&b, r.facts.EvalFanout); err != nil {

@@ -30,7 +30,10 @@ type Config struct {
 	Device device.GPU
 	// Buckets are smaller sizes, the smallest first: a batch that fits one of them is computed in
 	// these sizes on the GPU.
-	Buckets  []graph.Sizes
+	Buckets []graph.Sizes
+	// InBits says that the blocks of all batches come in bits (graph.Block.Bits). It is for an engine that can decode them:
+	// see gpu.Decodes.
+	InBits   bool
 	NoGraphs bool // launch every step kernel by kernel, without CUDA graphs
 	// Apart leaves the sum of a step's batches to the caller, who reads Contribution and passes the
 	// whole sum to ApplySum, in place of Apply.
