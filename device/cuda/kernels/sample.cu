@@ -19,17 +19,13 @@
 // begins, and their number. The lists lie in two memories, and a bit of the place says in which:
 // NEAR is the GPU's own, else the GPU reads the list over the bus.
 //
-// Prefix sums go over tiles of 1024: their sums, the sums before each tile (one block), the
-// sums within.
+// Prefix sums go over tiles: their sums, the sums before each tile (one block), the sums within.
 //
 // Counts lie in device memory. A hop that exceeds what there is room for sets NO_ROOM and
 // leaves none of the edges or nodes to the work behind it, so that nothing is written beyond
 // the room.
-#include "common.cuh"
+#include "tiles.cuh"
 
-constexpr int TILE = 1024;
-constexpr int WARP = 32;
-constexpr u32 EVERYONE = ~0u;
 constexpr u64 EMPTY = ~0ull;
 constexpr u64 GOLDEN = 0x9E3779B97F4A7C15;
 
@@ -51,38 +47,6 @@ __device__ __forceinline__ u64 join(u64 key, u64 word) { return mix(key + GOLDEN
 
 // How many neighbours a destination draws.
 __device__ __forceinline__ u32 takes(u32 degree, u32 fanout) { return degree < fanout ? degree : fanout; }
-
-// The element of a thread, where a block takes a tile.
-__device__ __forceinline__ i64 this_element() { return (i64)blockIdx.x * TILE + threadIdx.x; }
-
-// The sum of the values of the threads before this one in the block; all is the sum of all.
-__device__ u64 sum_before(u64 value, u64 &all) {
-	__shared__ u64 warps[TILE / WARP];
-	int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-	u64 sum = value;
-	for (int d = 1; d < WARP; d *= 2) {
-		u64 other = __shfl_up_sync(EVERYONE, sum, d);
-		if (lane >= d)
-			sum += other;
-	}
-	if (lane == WARP - 1)
-		warps[warp] = sum;
-	__syncthreads();
-	if (warp == 0) {
-		u64 mine = warps[lane];
-		for (int d = 1; d < WARP; d *= 2) {
-			u64 other = __shfl_up_sync(EVERYONE, mine, d);
-			if (lane >= d)
-				mine += other;
-		}
-		warps[lane] = mine;
-	}
-	__syncthreads();
-	u64 before = sum - value + (warp > 0 ? warps[warp - 1] : 0);
-	all = warps[TILE / WARP - 1];
-	__syncthreads(); // the next call writes them
-	return before;
-}
 
 // Where the table has a node, with value as its number or less, if another thread gave it
 // less. fresh says that it had none. There is room.
