@@ -27,13 +27,14 @@ type engineWish struct {
 	kind          string           // auto, cpu or gpu
 	uses          rundir.Resources // of the machine
 	replica       int              // of the process, that it is for
+	inBits        bool             // the store can leave blocks in bits
 }
 
 // wish returns the engine that the options name for the batches of a store. With apart, ranks'
 // gradients are summed on the host.
 func (o *Options) wish(f *featurestore.Facts, apart bool) engineWish {
 	w := engineWish{Config: engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Buckets: decide.Buckets(f),
-		Threads: o.Threads, BLAS: o.BLAS, Apart: apart}, kind: o.Engine, uses: o.Resources}
+		Threads: o.Threads, BLAS: o.BLAS, Apart: apart}, kind: o.Engine, uses: o.Resources, inBits: f.InBits}
 	if f.Valid+f.Test > 0 && o.Validation != recipe.Exact {
 		w.EvalSizes = f.EvalSizes
 	}
@@ -129,13 +130,13 @@ func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engin
 	if w.uses.GPUMemory > 0 {
 		d.Limit(w.uses.GPUMemory)
 	}
-	w.Device = d
+	w.Device, w.InBits = d, w.inBits && gpu.Decodes(&w.Network)
 	e, err := gpu.New(w.Config)
 	if err != nil {
 		return nil, engineNeeds{}, err
 	}
 	needs := engineNeeds{gpu: d}
-	needs.OnGPU = true
+	needs.OnGPU, needs.InBits = true, w.InBits
 	needs.Engine = budget.DriverReserve + max(0, budget.Now().Anon-before) // most of it is the driver's
 	needs.Work, needs.EvalWork = e.WorkBytes()
 	if needs.GPULeft, err = gpu.Left(d, w.uses.GPUMemory); err != nil {

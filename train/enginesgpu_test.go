@@ -86,6 +86,42 @@ func TestGPURuns(t *testing.T) {
 	})
 }
 
+// The losses are the same bits, whether the host decodes the graphs of batches or the GPU does, as it does for every model that it can
+// decode for; the log says which. All decoded evaluations are equal, too.
+func TestGPUDecodes(t *testing.T) {
+	w := newWorld(t, worldParams{fanout: []int{3, 4}})
+	pack := w.pack(20)
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		for what, c := range map[string]struct {
+			change func(o *Options)
+			where  string
+		}{
+			"sage":       {func(o *Options) {}, "GPU"},
+			"gcn":        {func(o *Options) { o.Model, o.Accumulate = "gcn", 2 }, "GPU"},
+			"gat":        {func(o *Options) { o.Model, o.Heads = "gat", 4 }, "GPU"},
+			"projection": {func(o *Options) { o.InputProjection = true }, "host"},
+		} {
+			o := w.options(pack, gpuRun, func(o *Options) { o.Epochs = 3 }, c.change)
+			r, losses := w.mustRun(o, use)
+			var log logged
+			if _, err := w.run(context.Background(), w.fresh(o), &log, use); err != nil || !strings.Contains(log.String(), "the "+c.where+" decodes the graphs of batches") {
+				t.Errorf("%s: %v, the log is\n%s", what, err, log.String())
+			}
+			on, want := w.mustRun(w.fresh(o), func(p *parts) {
+				use(p)
+				inner := p.engine
+				p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+					w.inBits = false
+					return inner(w)
+				}
+			})
+			if !slices.Equal(losses, want) || r.TestAccuracy != on.TestAccuracy || len(want) == 0 {
+				t.Errorf("%s: losses %v, test score %v; decoded on the host %v, %v", what, losses, r.TestAccuracy, want, on.TestAccuracy)
+			}
+		}
+	})
+}
+
 // An interrupted run goes on to the bytes of one that never was.
 func TestGPURunsResume(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})

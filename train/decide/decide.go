@@ -115,6 +115,11 @@ func (d *Decision) Lines(s *rundir.Setup) (lines []string) {
 	case s.Engine == EngineGPU:
 		say("engine: gpu, %s, %s, products in %s, layer orders %v", s.Device, s.BLAS, s.Precision, s.Orders)
 		say("GPU memory: %s", budget.FormatBytes(s.GPUBytes))
+		decodes := "host"
+		if f.Needs.InBits {
+			decodes = "GPU"
+		}
+		say("the %s decodes the graphs of batches", decodes)
 	default:
 		say("engine: cpu, %s, %s, %s kernels, layer orders %v", units.Of(s.Threads, "thread"), s.BLAS, s.SIMD, s.Orders)
 	}

@@ -47,7 +47,7 @@ var table = []decided{
 	{"nothing computes", func(o *Options, f *Facts) { o.Engine, f.Info, f.Needs = EngineNone, nil, Needs{} }},
 	{"a GPU", func(o *Options, f *Facts) {
 		o.Engine = EngineGPU
-		f.Needs.OnGPU, f.Needs.GPULeft = true, 4<<30
+		f.Needs.OnGPU, f.Needs.InBits, f.Needs.GPULeft = true, true, 4<<30
 		f.Info = &engine.Info{Device: "NVIDIA H100", BLAS: "cuBLAS 12.4", Precision: recipe.PrecisionTF32, Orders: []model.Order{model.Aggregate, model.Multiply}}
 	}},
 	{"a GPU that was left alone", func(_ *Options, f *Facts) { f.Note = "the GPU is not used: 3 GiB do not fit" }},

@@ -116,5 +116,6 @@ type Needs struct {
 	OnGPU                  bool  // a GPU computes
 	Shared                 bool  // another process takes the batches, in place of an engine: Work and EvalWork are mapped, for it to read
 	GPULeft                int64 // bytes that the engine leaves of its memory
+	InBits                 bool  // the engines decode the blocks of batches
 	Stored                 bool  // the other process takes rows in the type that the store has them in
 }

@@ -149,7 +149,7 @@ func (p *Memory) plan(o *Options, facts *Facts, least bool, memory int64, hold f
 	}
 	works := int64(p.Slots*p.Replicas)*needs.Work + int64(p.EvalSlots)*needs.EvalWork
 	return facts.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Accesses: accesses, Memory: memory - p.Fixed - p.Exact - works, Least: least,
-		Unused: o.unused(needs), Stored: needs.Stored, Slots: p.Slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
+		Unused: o.unused(needs), Stored: needs.Stored, InBits: needs.InBits, Slots: p.Slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
 		GPUMemory: p.gpuLeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(o.Epochs*facts.Store.BatchesPerEpoch) * p.Replicas})
 }
 

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/train/model"
@@ -9,10 +10,16 @@ import (
 )
 
 // frame holds the offsets of a prepared batch's parts, at the maximum sizes: in a work's pinned
-// memory, which is copied in one piece, and likewise on the device.
+// memory, which is copied in one piece, and likewise on the device. If the device decodes the blocks, their
+// bits are copied from where the batch has them, and their parts are on the device alone, behind the copied ones.
 type frame struct {
 	bytes   int64
-	counts  span // uint32: sources and destinations of every block
+	copied  int64 // bytes of the parts in pinned memory
+	counts  span  // uint32: sources and destinations of every block
+	shapes  span  // a kernels.Shape of every block in bits, in the place of counts
+	bits    span  // uint32: the arrays of these blocks, on the device alone
+	degrees span  // uint32: of the input nodes, for blocks in bits
+	scratch scratch
 	inverse span // float32: the factor of the gradients: 1 over the number of terms in the loss, or 1
 	ids     span // uint32: the input nodes' ids, for the dropout of the input
 	order   span // uint32: prepare.Prepared's Order
@@ -39,34 +46,89 @@ func (f *frame) take(elements int) span {
 	return s
 }
 
+// scratch is memory for decoding one block after the other.
+type scratch struct {
+	sums            span // of tiles
+	bySource        span // counts
+	arrivals, slots span // by edge
+	indptr, indices span // of a block without loops
+	byDestination   span // counts
+}
+
 func newFrame(n *plan) *frame {
 	f, s, seeds := new(frame), n.sizes, n.seeds()
-	f.counts, f.inverse = f.take(2*len(s.Src)), f.take(1)
-	for l := range s.Src {
-		k := n.preparer.Lengths(l)
-		b := blockFrame{outer: f.take(k.Dst), inner: f.take(k.Src), own: f.take(k.Own), place: f.take(k.Place)}
-		if n.preparer.Loops() {
-			b.indptr, b.indices = f.take(k.Indptr), f.take(k.Indices)
-			b.tindptr, b.tindices, b.tedges = f.take(k.LoopTIndptr), f.take(k.LoopTIndices), f.take(k.LoopTEdges)
-		} else {
-			b.indptr, b.indices = f.take(s.Dst[l]+1), f.take(s.Edges[l])
-			b.tindptr, b.tindices = f.take(k.TIndptr), f.take(k.TIndices)
-		}
-		if l == 0 {
-			b.positions = f.take(s.Dst[0])
-		}
-		f.blocks = append(f.blocks, b)
-	}
-	if n.projects() && n.training {
-		f.ids, f.order = f.take(s.Src[0]), f.take(n.preparer.Lengths(0).Order)
-	}
+	f.inverse = f.take(1)
 	if n.training {
 		f.labels = f.take(seeds)
 		if n.lossKind == model.Binary {
 			f.targets = f.take((seeds*graph.TargetBytes(n.model.Classes()) + 3) / 4)
 		}
 	}
+	if n.projects() && n.training {
+		f.ids, f.order = f.take(s.Src[0]), f.take(n.preparer.Lengths(0).Order)
+	}
+	if n.inBits {
+		f.takeBits(n)
+	} else {
+		f.counts = f.take(2 * len(s.Src))
+	}
+	for l := range s.Src {
+		f.blocks = append(f.blocks, f.takeBlock(n, l))
+	}
+	if !n.inBits {
+		f.copied = f.bytes
+	}
 	return f
+}
+
+// takeBits takes the parts of blocks in bits, and the memory for decoding them.
+func (f *frame) takeBits(n *plan) {
+	s, words, src, dst, edges, transposed := n.sizes, 0, 0, 0, 0, false
+	f.shapes = f.take(len(s.Src) * kernels.ShapeBytes / 4)
+	for l := range s.Src {
+		words += kernels.MostBitsWords(s.Src[l], s.Dst[l], s.Edges[l], l == 0)
+		k := n.preparer.Lengths(l)
+		transposed = transposed || k.TIndptr+k.LoopTIndptr > 0
+		src, dst, edges = max(src, s.Src[l]), max(dst, s.Dst[l]), max(edges, s.Edges[l], k.Indices)
+	}
+	if n.model.Weighing() == model.ByGraph {
+		f.degrees = f.take(s.Src[0])
+	}
+	f.copied = f.bytes
+	f.bits = f.take(words)
+	c := &f.scratch
+	c.sums = f.take(int(kernels.TileSumBytes(max(src, dst)) / 4))
+	if transposed {
+		c.bySource, c.arrivals, c.slots = f.take(src), f.take(edges), f.take(edges)
+	}
+	if n.preparer.Loops() {
+		c.indptr, c.indices, c.byDestination = f.take(dst+1), f.take(edges), f.take(dst)
+	}
+}
+
+// takeBlock takes the parts of block l.
+func (f *frame) takeBlock(n *plan, l int) blockFrame {
+	s, k := n.sizes, n.preparer.Lengths(l)
+	b := blockFrame{outer: f.take(k.Dst), inner: f.take(k.Src), own: f.take(k.Own), place: f.take(k.Place)}
+	if n.preparer.Loops() {
+		b.indptr, b.indices = f.take(k.Indptr), f.take(k.Indices)
+		b.tindptr, b.tindices, b.tedges = f.take(k.LoopTIndptr), f.take(k.LoopTIndices), f.take(k.LoopTEdges)
+	} else {
+		b.indptr, b.indices = f.take(s.Dst[l]+1), f.take(s.Edges[l])
+		b.tindptr, b.tindices = f.take(k.TIndptr), f.take(k.TIndices)
+	}
+	if l == 0 {
+		b.positions = f.take(s.Dst[0])
+	}
+	return b
+}
+
+// count returns the place of a count of block l: with 0 of its sources, with 1 of its destinations.
+func (f *frame) count(l, which int) span {
+	if f.shapes.bytes > 0 {
+		return span{f.shapes.from + int64(l)*kernels.ShapeBytes + 4*int64(kernels.ShapeSources+which), 4}
+	}
+	return span{f.counts.from + 4*int64(2*l+which), 4}
 }
 
 // on returns the part on the device, the zero Buffer for an absent part.

@@ -20,6 +20,9 @@
 // its rows gathered, while the batch before it is computed. Its outcome is returned one batch
 // later: the processor never waits for the newest batch.
 //
+// With Config.InBits, blocks come in bits: the copy stream decodes and checks them, and derives the rest of the
+// frame, as package prepare does on the host. A batch with wrong numbers is an error of kind fault.ErrCorrupt, with its outcome.
+//
 // Dropout drops the same elements as on the CPU. The same steps give the same bits on the same
 // device and version of cuBLAS.
 package gpu
@@ -100,6 +103,9 @@ func resolve(o *engine.Config) error {
 	}
 	if _, known := parsePrecision(o.Precision); !known {
 		return fault.New(fault.ErrUsage, "gpu: unknown precision %q", o.Precision)
+	}
+	if o.InBits && !Decodes(&o.Network) {
+		return fault.New(fault.ErrUsage, "gpu: the host decodes the batches of this model")
 	}
 	if kind := o.Network.Kind; !convolutions[kind].multiplies && slices.Contains(o.Network.Orders, model.Multiply) {
 		return fault.New(fault.ErrUsage, "gpu: only the CPU engine multiplies first in %s: let it aggregate first", kind)
@@ -248,7 +254,7 @@ func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 		}
 	}
 	w := &Work{of: &e.works, plan: n.plan, frame: n.frame}
-	if w.pinned, err = e.device.NewPinned(n.frame.bytes); err != nil {
+	if w.pinned, err = e.device.NewPinned(n.frame.copied); err != nil {
 		return nil, err
 	}
 	if len(features) > 0 {
@@ -257,16 +263,21 @@ func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 			return nil, err
 		}
 	}
-	w.prepared = n.frame.room(w.pinned.Bytes(), n.preparer.Loops())
+	if !n.inBits {
+		w.prepared = n.frame.room(w.pinned.Bytes(), n.preparer.Loops())
+	}
 	e.works.open[w] = true
 	return w, nil
 }
 
 // WorkBytes returns the bytes of a work for Backward, most of them pinned, and of one for Infer.
 func (e *Engine) WorkBytes() (train, eval int64) {
-	train = e.train.frame.bytes + e.train.preparer.SortingBytes()
+	train = e.train.frame.copied
+	if !e.train.inBits {
+		train += e.train.preparer.SortingBytes()
+	}
 	if e.eval != nil {
-		eval = e.eval.frame.bytes
+		eval = e.eval.frame.copied
 	}
 	return train, eval
 }

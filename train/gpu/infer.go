@@ -30,15 +30,15 @@ func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features)
 			return err
 		}
 		i := &e.evalInput
-		err := errors.Join(i.take(e.main, w, f), i.awaitGather(e.main))
+		err := errors.Join(i.take(e.main, w, f, false), i.awaitGather(e.main))
 		if err == nil {
 			e.eval.compute(i)
-			err = errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data))
+			err = errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data), i.told(e.main))
 		}
 		if err = errors.Join(err, e.main.Synchronize()); err != nil { // after an error too: the caller may free the source of a copy
 			return err
 		}
-		return engine.Landed(f)
+		return errors.Join(i.wrong(), engine.Landed(f))
 	})
 }
 

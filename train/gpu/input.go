@@ -17,15 +17,17 @@ import (
 // step's outcome.
 type input struct {
 	plan      *plan
+	at        *frame      // the parts of frame
 	x         cuda.Buffer // float32, rows of features
 	frame     cuda.Buffer
 	constants cuda.Buffer // kernel.Streams of the layers' dropout, then Adam's step
 	buckets   []bucket    // the network's
 	now       *bucket     // the batch's
 	ids       cuda.Buffer
+	shapes    cuda.Buffer // of blocks in bits
 	order     cuda.Buffer // uint32: where rows lie in x; none: one after the other
 
-	results *cuda.Pinned // score, then logits
+	results *cuda.Pinned // score, logits, then the shapes of blocks in bits
 	given   *cuda.Pinned // constants on their way; none in evaluation
 
 	// State of the step under way.
@@ -47,6 +49,7 @@ type bucket struct {
 	sizes  graph.Sizes
 	blocks []block
 	graph  *cuda.Graph // of the step; nil: not captured yet
+	unpack *cuda.Graph // likewise of decoding
 	warm   bool        // a step has run
 }
 
@@ -61,11 +64,11 @@ type block struct {
 }
 
 func (i *input) lay(m *memory, n *plan, f *frame) {
-	i.plan = n
+	i.plan, i.at = n, f
 	i.x = m.floats(n.sizes.Src[0] * n.model.Features())
 	i.frame = m.bytes(f.bytes)
 	i.constants = m.bytes(constantsBytes(n))
-	i.ids, i.order = f.ids.on(i.frame), f.order.on(i.frame)
+	i.ids, i.order, i.shapes = f.ids.on(i.frame), f.order.on(i.frame), f.shapes.on(i.frame)
 	i.buckets = i.buckets[:0]
 	for _, sizes := range n.buckets {
 		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(f, sizes)})
@@ -78,14 +81,12 @@ func (i *input) blocks(f *frame, sizes graph.Sizes) []block {
 	var blocks []block
 	for l, b := range f.blocks {
 		on := func(s span) cuda.Buffer { return s.on(i.frame) }
-		count := func(most, at int) kernels.Count {
-			return kernels.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
-		}
+		count := func(most, which int) kernels.Count { return kernels.Count{Most: most, At: on(f.count(l, which))} }
 		edges := sizes.Edges[l]
 		if i.plan.preparer.Loops() {
 			edges += sizes.Dst[l]
 		}
-		blocks = append(blocks, block{src: count(sizes.Src[l], 2*l), dst: count(sizes.Dst[l], 2*l+1), edges: edges,
+		blocks = append(blocks, block{src: count(sizes.Src[l], 0), dst: count(sizes.Dst[l], 1), edges: edges,
 			outer: on(b.outer), inner: on(b.inner), own: on(b.own), indptr: on(b.indptr), indices: on(b.indices),
 			tindptr: on(b.tindptr), tindices: on(b.tindices), tedges: on(b.tedges), positions: on(b.positions), place: on(b.place)})
 	}
@@ -104,7 +105,7 @@ func (i *input) open(d *cuda.Device) error {
 	var errs [4]error
 	n := i.plan
 	seeds, classes := n.seeds(), n.model.Classes()
-	i.results, errs[0] = d.NewPinned(kernels.ScoreBytes + 4*int64(seeds)*int64(classes))
+	i.results, errs[0] = d.NewPinned(kernels.ScoreBytes + 4*int64(seeds)*int64(classes) + i.shapes.Bytes())
 	if n.training {
 		i.given, errs[1] = d.NewPinned(constantsBytes(n))
 		i.copying, errs[2] = d.NewSpan()
@@ -116,7 +117,7 @@ func (i *input) open(d *cuda.Device) error {
 
 func (i *input) close() {
 	for k := range i.buckets {
-		free(i.buckets[k].graph)
+		free(i.buckets[k].graph, i.buckets[k].unpack)
 	}
 	free(i.copying, i.computing)
 	free(i.given, i.results)
@@ -143,17 +144,6 @@ func (i *input) stream(layer int) cuda.Buffer {
 
 func (i *input) adamStep() cuda.Buffer {
 	return i.constants.Slice(8*streams(i.plan), kernels.AdamStepBytes)
-}
-
-// take enqueues the copy of a batch, without its constants.
-func (i *input) take(s *cuda.Stream, w *Work, f engine.Features) error {
-	i.now = &i.buckets[w.bucket]
-	span, err := f.Fill(s, i.x)
-	if err != nil {
-		return err
-	}
-	i.gathering = cuda.SpanOf(span)
-	return s.CopyIn(i.frame, w.pinned.Bytes())
 }
 
 // awaitGather makes a stream wait for the work after the features' copies.

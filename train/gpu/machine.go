@@ -39,7 +39,7 @@ func newMachine(m *memory, o *engine.Config, buckets []graph.Sizes, typical grap
 }
 
 func newPlan(o *engine.Config, buckets []graph.Sizes, typical graph.Sizes, training bool) *plan {
-	n := &plan{model: &o.Network, layout: o.Network.Layout(), sizes: buckets[len(buckets)-1], buckets: buckets, training: training}
+	n := &plan{model: &o.Network, layout: o.Network.Layout(), sizes: buckets[len(buckets)-1], buckets: buckets, training: training, inBits: o.InBits}
 	precision, _ := parsePrecision(o.Precision)
 	kind := convolutions[n.model.Kind]
 	for l := range n.model.Layers() {

@@ -19,6 +19,7 @@ type plan struct {
 	buckets  []graph.Sizes // sizes of launches, ascending: a batch uses the first that holds it; the last is sizes
 	orders   []model.Order
 	training bool
+	inBits   bool // blocks come in bits, and the device decodes them
 	lossKind model.Loss
 	sums     bool // the loss is a sum over seed nodes, not a mean; the update includes running statistics
 	preparer *prepare.Preparer
@@ -29,6 +30,10 @@ func (p *plan) seeds() int { return p.sizes.Dst[len(p.sizes.Dst)-1] }
 
 // projects reports whether there is an input projection.
 func (p *plan) projects() bool { return p.model.InputProjection > 0 }
+
+// Decodes reports whether the engine can decode the blocks of batches for a model (engine.Config.InBits). Weights by the degrees
+// in a block, and the order of an input projection's rows, are derived by the host from decoded blocks.
+func Decodes(m *model.Model) bool { return m.InputProjection == 0 && m.Weighing() != model.ByBlock }
 
 // parsePrecision returns the precision with this name; "" is float32.
 func parsePrecision(name string) (cuda.Precision, bool) {
@@ -93,7 +98,7 @@ func holds(larger, smaller graph.Sizes) bool {
 func fits(b *graph.Batch, s graph.Sizes) bool {
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		if k.NumSrc > s.Src[l] || k.NumDst > s.Dst[l] || len(k.Indices) > s.Edges[l] {
+		if k.NumSrc > s.Src[l] || k.NumDst > s.Dst[l] || k.NumEdges() > s.Edges[l] {
 			return false
 		}
 	}

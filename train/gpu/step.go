@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -83,7 +84,7 @@ func (e *Engine) launch(now *input, w *Work, f engine.Features, at engine.Place)
 	if err := now.copying.Begin(e.copies); err != nil {
 		return err
 	}
-	if err := now.take(e.copies, w, f); err != nil {
+	if err := now.take(e.copies, w, f, !e.opts.NoGraphs); err != nil {
 		return err
 	}
 	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copying.End(e.copies), e.main.Wait(now.copying.Ended()), now.awaitGather(e.main)); err != nil {
@@ -110,7 +111,7 @@ func (e *Engine) compute(i *input) error {
 	}
 	results := i.results.Bytes()
 	return errors.Join(err, e.main.CopyOut(results[:kernels.ScoreBytes], e.train.loss.score),
-		e.main.CopyOut(results[kernels.ScoreBytes:], e.train.last().data))
+		e.main.CopyOut(results[kernels.ScoreBytes:int64(len(results))-i.shapes.Bytes()], e.train.last().data), i.told(e.main))
 }
 
 // work launches the part that is the same for every batch.
@@ -151,6 +152,9 @@ func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	i.busy = false
 	if err := e.wait(i.computing); err != nil {
 		return nil, err
+	}
+	if err := i.wrong(); err != nil {
+		return nil, fmt.Errorf("gpu: step %d: %w", i.step+1, err)
 	}
 	results := i.results.Bytes()
 	o := &i.outcome

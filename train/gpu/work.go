@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
@@ -17,7 +18,8 @@ type Work struct {
 	pinned   *cuda.Pinned
 	features *cuda.Pinned // the memory that features come in; nil: it is not pinned
 	prepared prepare.Prepared
-	bucket   int // number of the batch's bucket in the network's plan
+	bits     []kernels.BitsBlock // of the batch, if the device decodes it
+	bucket   int                 // number of the batch's bucket in the network's plan
 }
 
 // works are an engine's open works.
@@ -43,18 +45,79 @@ func (w *Work) free() {
 	free(w.pinned, w.features)
 }
 
-// Prepare derives the data of b. b must not change until the batch is computed.
+// Prepare derives the data of b, or leaves that to the device. b must not change until the batch is computed.
 func (w *Work) Prepare(b *graph.Batch) error {
 	n := w.plan
-	if err := n.preparer.Prepare(&w.prepared, b); err != nil {
-		return err
+	if n.inBits {
+		if err := w.accept(b); err != nil {
+			return err
+		}
+	} else {
+		if err := n.preparer.Prepare(&w.prepared, b); err != nil {
+			return err
+		}
+		b = w.prepared.Batch()
+		w.copyBlocks(b)
 	}
-	b = w.prepared.Batch()
 	w.bucket = 0
 	for w.bucket < len(n.buckets)-1 && !fits(b, n.buckets[w.bucket]) {
 		w.bucket++
 	}
-	f, memory := w.frame, w.pinned.Bytes()
+	copy(in[uint32](w.pinned.Bytes(), w.frame.ids), b.Input)
+	if n.training {
+		w.label(b)
+	}
+	return nil
+}
+
+// accept stores where the arrays of blocks in bits are to lie on the device.
+func (w *Work) accept(b *graph.Batch) error {
+	f, memory, need := w.frame, w.pinned.Bytes(), 0
+	if err := w.plan.preparer.Accept(&w.prepared, b); err != nil {
+		return err
+	}
+	w.bits = w.bits[:0]
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		w.bits = append(w.bits, kernels.BitsBlock{Sources: k.NumSrc, Destinations: k.NumDst, Edges: k.Bits.Edges,
+			Arrays: [3]kernels.Bits{kernels.Bits(k.Bits.Counts), kernels.Bits(k.Bits.Indices), kernels.Bits(k.Bits.Dst)}})
+		need += w.bits[l].Words()
+	}
+	if need > int(f.bits.bytes/4) {
+		w.prepared = prepare.Prepared{}
+		return fault.New(fault.ErrCorrupt, "gpu: the blocks of a batch have %d words, but with the least widths they have at most %d", need, f.bits.bytes/4)
+	}
+	if f.degrees.bytes > 0 && len(b.Degree) != len(b.Input) {
+		w.prepared = prepare.Prepared{}
+		return fault.New(fault.ErrInput, "gpu: a batch has %d degrees for %d input nodes", len(b.Degree), len(b.Input))
+	}
+	copy(in[uint32](memory, f.degrees), b.Degree)
+	at := 0
+	for l := range w.bits {
+		at = w.shape(l).Lay(&w.bits[l], at)
+	}
+	return nil
+}
+
+// shape returns the record of block l in bits.
+func (w *Work) shape(l int) *kernels.Shape {
+	words := in[uint32](w.pinned.Bytes(), w.frame.shapes)
+	return (*kernels.Shape)(words[l*len(kernels.Shape{}):])
+}
+
+// copyBits enqueues the copies of blocks in bits to their places on the device.
+func (w *Work) copyBits(s *cuda.Stream, words cuda.Buffer) error {
+	for l := range w.bits {
+		if err := w.shape(l).CopyIn(s, words, &w.bits[l]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyBlocks stores the blocks of a prepared batch that are not there yet.
+func (w *Work) copyBlocks(b *graph.Batch) {
+	n, f, memory := w.plan, w.frame, w.pinned.Bytes()
 	counts := in[uint32](memory, f.counts)
 	for l := range b.Blocks {
 		k, to := &b.Blocks[l], &f.blocks[l]
@@ -77,11 +140,6 @@ func (w *Work) Prepare(b *graph.Batch) error {
 			place[i] = uint32(i) + 1
 		}
 	}
-	copy(in[uint32](memory, f.ids), b.Input)
-	if n.training {
-		w.label(b)
-	}
-	return nil
 }
 
 // label copies the labels for the loss.

@@ -12,7 +12,7 @@ import (
 // sizes, or with an invalid label is an error of kind fault.ErrInput.
 func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 	p.batch = nil
-	if err := r.check(b); err != nil {
+	if err := r.check(b, false); err != nil {
 		return err
 	}
 	r.room(p)
@@ -38,6 +38,23 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 			return err
 		}
 	}
+	p.take(r, b)
+	return nil
+}
+
+// Accept is Prepare for a batch with blocks in bits: it makes the checks that need no numbers of the blocks, and derives nothing. The engine
+// decodes the blocks, checks them and derives the rest.
+func (r *Preparer) Accept(p *Prepared, b *graph.Batch) error {
+	p.batch = nil
+	if err := r.check(b, true); err != nil {
+		return err
+	}
+	p.take(r, b)
+	return nil
+}
+
+// take makes b the batch that r has prepared.
+func (p *Prepared) take(r *Preparer, b *graph.Batch) {
 	p.Labelled = 0
 	for _, y := range b.Labels {
 		if y != graph.Unlabelled {
@@ -45,10 +62,10 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 		}
 	}
 	p.batch, p.by = b, r
-	return nil
 }
 
-func (r *Preparer) check(b *graph.Batch) error {
+// check checks a batch with blocks that are in bits or are not.
+func (r *Preparer) check(b *graph.Batch, inBits bool) error {
 	if err := b.Validate(); err != nil {
 		return fault.New(fault.ErrInput, "prepare: %w", err)
 	}
@@ -57,11 +74,14 @@ func (r *Preparer) check(b *graph.Batch) error {
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		if k.NumSrc > r.sizes.Src[l] || k.NumDst > r.sizes.Dst[l] || len(k.Indices) > r.sizes.Edges[l] {
-			return fault.New(fault.ErrInput, "prepare: layer %d has %d sources, %d destinations, %d edges; buffers were made for %d, %d, %d",
-				l, k.NumSrc, k.NumDst, len(k.Indices), r.sizes.Src[l], r.sizes.Dst[l], r.sizes.Edges[l])
+		if k.InBits() != inBits {
+			return fault.New(fault.ErrInput, "prepare: layer %d is decoded: %t, which does not suit the engine", l, inBits)
 		}
-		if l > 0 && k.Dst != nil {
+		if k.NumSrc > r.sizes.Src[l] || k.NumDst > r.sizes.Dst[l] || k.NumEdges() > r.sizes.Edges[l] {
+			return fault.New(fault.ErrInput, "prepare: layer %d has %d sources, %d destinations, %d edges; buffers were made for %d, %d, %d",
+				l, k.NumSrc, k.NumDst, k.NumEdges(), r.sizes.Src[l], r.sizes.Dst[l], r.sizes.Edges[l])
+		}
+		if l > 0 && k.Scattered() {
 			return fault.New(fault.ErrInput, "prepare: layer %d: the destinations of an inner block must be its first sources", l)
 		}
 	}
