@@ -49,7 +49,7 @@ import (
 //
 // -engine gpu times the GPU engine instead, by the device's clock, with the batch on the device;
 // with_copies_ms is the time of one of several consecutive steps, copies included. It needs the gpu
-// build: -precision, -graphs and -pinned are for it.
+// build: -precision, -graphs, -pinned and -in-bits are for it.
 func stepCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	s := steps{harness: h}
 	h.threads = runtime.GOMAXPROCS(0)
@@ -66,6 +66,7 @@ func stepCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) er
 	f.StringVar(&s.engine, "engine", "cpu", "cpu or gpu")
 	f.StringVar(&s.precision, "precision", "float32", "gpu: precision of matrix products: float32, tf32 or bf16")
 	f.BoolVar(&s.graphs, "graphs", true, "gpu: launch steps as CUDA graphs")
+	f.BoolVar(&s.inBits, "in-bits", false, "gpu: it decodes the batch, as it does with a pack's batches")
 	f.BoolVar(&s.pinned, "pinned", true, "gpu: pin the features' memory")
 	f.StringVar(&s.save, "save", "", "write initial weights and first losses into this folder")
 	samples := f.String("make", "", "make DIR of these samples")
@@ -96,6 +97,7 @@ type steps struct {
 	bound                bool
 	engine, precision    string
 	graphs, pinned       bool       // of the GPU engine
+	inBits               bool       // likewise
 	device               device.GPU // nil: the machine's; tests have another
 	save                 string     // folder of weights and losses
 

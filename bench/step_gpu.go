@@ -8,6 +8,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
+	"diskgnn/graph/batchcodec"
 	"diskgnn/train/engine"
 	"diskgnn/train/gpu"
 )
@@ -29,7 +30,10 @@ func (s *steps) measureGPU(ctx context.Context) error {
 		}
 	}
 	c := s.config(s.dropout)
-	c.NoGraphs, c.Recipe.Precision = !s.graphs, s.precision
+	c.NoGraphs, c.InBits, c.Recipe.Precision = !s.graphs, s.inBits, s.precision
+	if s.inBits {
+		s.batch = batchcodec.ToBits(s.batch)
+	}
 	e, err := gpu.New(c)
 	if err != nil {
 		return err
@@ -84,7 +88,7 @@ func (s *steps) timeGPU(ctx context.Context, e *gpu.Engine, x []float32, memory 
 	held, _ := s.device.Held()
 	return s.report(row{
 		{"engine", "gpu"}, {"model", s.model}, {"device", info.Device}, {"blas", info.BLAS}, {"precision", info.Precision}, {"dropout", s.dropout},
-		{"layer_orders", info.Orders}, {"graphs", s.graphs}, {"pinned", s.pinned}, {"device_bytes", held},
+		{"layer_orders", info.Orders}, {"graphs", s.graphs}, {"pinned", s.pinned}, {"in_bits", s.inBits}, {"device_bytes", held},
 		{"prepare_ms", median(prepare[s.warmup:])},
 		{"median_ms", median(device)}, {"min_ms", slices.Min(device)}, {"max_ms", slices.Max(device)},
 		{"with_copies_ms", median(whole[s.warmup:])}, {"steps", s.steps}, {"loss", last.Loss},

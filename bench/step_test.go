@@ -140,6 +140,11 @@ func TestGPUSavesTheSame(t *testing.T) {
 		if err := o.measure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		decoding := o
+		decoding.inBits, decoding.save = true, ""
+		if err := decoding.measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		read := func(dir string) (weights []byte, l losses) {
 			weights, err := os.ReadFile(filepath.Join(dir, kind+".safetensors"))
 			if err != nil {
