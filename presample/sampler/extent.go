@@ -56,7 +56,8 @@ func Slack(n int64) int64 { return n + n/4 }
 // or for the drawn edges of one node, if they are more.
 func (x Extent) Memory() int64 {
 	chunk := int64(chunkOf(x.Widest))
-	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunk + Slack(4*chunk) + 8*int64(takenWords(x.Widest))
+	const blocks = 1 << 10 // the blocks themselves, and the last entries of their index pointers
+	return blocks + Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunk + Slack(4*chunk) + 8*int64(takenWords(x.Widest))
 }
 
 // chunkOf returns the edges of a chunk, which has room for all that are drawn of a node.

@@ -128,7 +128,7 @@ func times(a, b uint64) uint64 {
 // chooser takes the edges of a destination with the least lots. Of equal lots, which no two nodes of
 // independent batches have, it takes the lower ids.
 type chooser struct {
-	lot  []uint64 // of a piece of the edges
+	lot  []uint64 // of a piece of the edges, or a copy of lots
 	from uint32   // source of the edge looked at before
 	nth  int      // how many parallel ones that edge is behind
 	kept []edge   // a heap once it has n edges, with the first edge to give up on top
@@ -136,6 +136,10 @@ type chooser struct {
 	at   uint32   // those that were looked at
 	last uint64   // the greatest lot that may be taken
 	left int      // edges to look at before the context is looked at
+
+	lots    []uint64 // of the edges to choose from, and chunkEdges more
+	places  []uint32 // the numbers of these edges among the destination's
+	inOrder bool     // kept is in the order of the graph
 }
 
 // edge is one of a destination's edges.
@@ -163,33 +167,144 @@ const edgesAtOnce = 1 << 18
 // LaborMemory returns the bytes of memory that a sampler with this fanout needs for LABOR, beside
 // Extent.Memory.
 func LaborMemory(fanout []int) int64 {
-	return 8*chunkEdges + 16*int64(max(slices.Max(fanout), 0))
+	widest := max(slices.Max(fanout), 0)
+	return 16*int64(widest) + 20*int64(candidates(widest))
+}
+
+// candidates returns the number of edges that a chooser has room for to choose n from, and to look at
+// chunkEdges more: twice the margin of enough.
+func candidates(n int) int {
+	return n + 6*int(math.Sqrt(float64(n))) + 6 + chunkEdges
 }
 
 func (c *chooser) prepare(fanout []int) {
 	if c.lot == nil {
-		c.lot, c.kept = make([]uint64, chunkEdges), make([]edge, 0, max(slices.Max(fanout), 0))
+		widest := max(slices.Max(fanout), 0)
+		n := candidates(widest)
+		c.kept = make([]edge, 0, widest)
+		c.lot, c.lots, c.places = make([]uint64, n), make([]uint64, n), make([]uint32, n)
 	}
 }
 
 // begin begins a destination that takes n edges, of more.
 func (c *chooser) begin(n int) {
 	c.kept, c.n, c.at, c.last = c.kept[:0], n, 0, math.MaxUint64
-	c.from, c.nth = 0, -1 // an edge from node 0 is the first
+	c.from, c.nth, c.inOrder = 0, -1, false // an edge from node 0 is the first
 }
 
-// addAll takes the sources of all edges of the destination. Few edges have lots up to a bound that nearly always leaves
-// enough of them: the heap seldom changes.
+// addAll takes the sources of all edges of the destination. Few of them have lots up to a bound that nearly
+// always leaves enough: these are chosen from. Else, the heap takes all.
 func (c *chooser) addAll(ctx context.Context, sources []uint32, l *labor) error {
-	n := c.n
+	bound := uint64(math.MaxUint64)
 	if l.cos == 0 { // lots are uniform
-		c.last = enough(n, len(sources))
+		bound = enough(c.n, len(sources))
 	}
-	if err := c.add(ctx, sources, l); err != nil || len(c.kept) == n {
-		return err
+	if bound < math.MaxUint64 || len(sources) <= cap(c.lots)-chunkEdges {
+		if done, err := c.choose(ctx, sources, l, bound); done || err != nil {
+			return err
+		}
+		c.begin(c.n)
 	}
-	c.begin(n)
 	return c.add(ctx, sources, l)
+}
+
+// choose takes the edges with the least lots among the edges with lots up to bound. It reports false,
+// and has taken none, if these are fewer than the destination takes or have no room, or if lots are equal.
+func (c *chooser) choose(ctx context.Context, sources []uint32, l *labor, bound uint64) (bool, error) {
+	lots, places := c.lots[:cap(c.lots)], c.places[:cap(c.places)]
+	m, at := 0, uint32(0)
+	for piece := range slices.Chunk(sources, chunkEdges) {
+		if err := c.pause(ctx, len(piece)); err != nil {
+			return false, err
+		}
+		lot := c.lot[:len(piece)]
+		l.lots(lot, piece)
+		c.parallel(lot, piece, l)
+		if m+len(lot) > len(lots) {
+			return false, nil
+		}
+		low, place := lots[m:m+len(lot)], places[m:m+len(lot)]
+		k := uint(0)
+		for i, r := range lot { // without branches, which would be mispredicted
+			low[k], place[k] = r, at+uint32(i)
+			_, above := bits.Sub64(bound, r, 0)
+			k += uint(1 - above)
+		}
+		m, at = m+int(k), at+uint32(len(piece))
+	}
+	if m < c.n {
+		return false, nil
+	}
+	lots, places = lots[:m], places[:m]
+	last := greatest(lots, c.n, bound, c.lot)
+	kept := c.kept
+	for i, r := range lots {
+		if r <= last {
+			if len(kept) == c.n {
+				return false, nil // equal lots
+			}
+			kept = append(kept, edge{r, sources[places[i]], places[i]})
+		}
+	}
+	c.kept, c.inOrder = kept, true
+	return true, nil
+}
+
+// greatest returns the greatest of the n least lots, of which none exceeds bound, or a larger number up to
+// the next lot. It counts the lots of 64 equal intervals, so that only the lots of one need an order. buf has
+// room for all lots.
+func greatest(lots []uint64, n int, bound uint64, buf []uint64) uint64 {
+	const digit = 6
+	scale := bits.LeadingZeros64(bound | 1)
+	var counts [1 << digit]uint32
+	for _, r := range lots {
+		counts[r<<scale>>(64-digit)]++
+	}
+	i, before := 0, 0
+	for ; i < len(counts)-1 && before+int(counts[i]) < n; i++ {
+		before += int(counts[i])
+	}
+	if before+int(counts[i]) == n {
+		return (uint64(i+1)<<(64-digit) - 1) >> scale
+	}
+	k := 0
+	for _, r := range lots {
+		if r<<scale>>(64-digit) == uint64(i) {
+			buf[k] = r
+			k++
+		}
+	}
+	return nth(buf[:k], n-1-before)
+}
+
+// nth returns the element of s that has n lesser or equal ones before it in ascending order. It changes
+// the order of s.
+func nth(s []uint64, n int) uint64 {
+	for len(s) > 1 {
+		pivot := s[len(s)/2]
+		lo, hi := 0, len(s)-1
+		for lo <= hi {
+			for s[lo] < pivot {
+				lo++
+			}
+			for s[hi] > pivot {
+				hi--
+			}
+			if lo <= hi {
+				s[lo], s[hi] = s[hi], s[lo]
+				lo, hi = lo+1, hi-1
+			}
+		}
+		switch {
+		case n <= hi:
+			s = s[:hi+1]
+		case n >= lo:
+			s, n = s[lo:], n-lo
+		default:
+			return pivot
+		}
+	}
+	return s[0]
 }
 
 // enough returns a bound that n of d uniform lots or more do not exceed, except in about one of a thousand cases: it leaves
@@ -206,11 +321,8 @@ func enough(n, d int) uint64 {
 func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	kept, last := c.kept, c.last
 	for piece := range slices.Chunk(sources, chunkEdges) {
-		if c.left -= len(piece); c.left < 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			c.left = edgesAtOnce
+		if err := c.pause(ctx, len(piece)); err != nil {
+			return err
 		}
 		lot := c.lot[:len(piece)]
 		l.lots(lot, piece)
@@ -240,6 +352,15 @@ func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	return nil
 }
 
+// pause looks at the context if enough edges were looked at since the last time.
+func (c *chooser) pause(ctx context.Context, edges int) error {
+	if c.left -= edges; c.left >= 0 {
+		return nil
+	}
+	c.left = edgesAtOnce
+	return ctx.Err()
+}
+
 // parallel gives edges with the same source as the edge before lots of their own.
 func (c *chooser) parallel(lot []uint64, piece []uint32, l *labor) {
 	from, nth := c.from, c.nth
@@ -257,7 +378,9 @@ func (c *chooser) parallel(lot []uint64, piece []uint32, l *labor) {
 
 // end puts the sources of the edges that are taken into out, in the order of the graph.
 func (c *chooser) end(out []uint32) {
-	slices.SortFunc(c.kept, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	if !c.inOrder {
+		slices.SortFunc(c.kept, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	}
 	for i, e := range c.kept {
 		out[i] = e.node
 	}

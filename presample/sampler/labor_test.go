@@ -626,7 +626,7 @@ func TestLaborMemory(t *testing.T) {
 	for _, fanout := range [][]int{{all}, {5, 1}, {1, 3000}} {
 		var c chooser
 		c.prepare(fanout)
-		if got, want := int64(8*cap(c.lot)+16*cap(c.kept)), LaborMemory(fanout); got != want {
+		if got, want := int64(8*cap(c.lot)+16*cap(c.kept)+8*cap(c.lots)+4*cap(c.places)), LaborMemory(fanout); got != want {
 			t.Errorf("fanout %v: %d bytes, want %d", fanout, got, want)
 		}
 	}
@@ -671,7 +671,7 @@ func TestAddAll(t *testing.T) {
 	c.prepare([]int{10})
 	var few, more int
 	for key := range uint64(20_000) {
-		n, d := int(1+key%3), int(60+key%50)
+		n, d := int(1+key%3), int(4+key%106)
 		list := make([]uint32, d)
 		for i := range list {
 			list[i] = uint32(i / int(1+key/7%4))
@@ -704,5 +704,43 @@ func TestAddAll(t *testing.T) {
 	}
 	if few == 0 || few > more/50 {
 		t.Errorf("a bound leaves too few edges %d times, enough %d times", few, more)
+	}
+}
+
+// TestGreatest: as many lots as wanted are at most the greatest of them, of even and crowded lots.
+func TestGreatest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bound := rapid.OneOf(rapid.Uint64(), rapid.Just(uint64(math.MaxUint64)), rapid.Uint64Range(0, 100)).Draw(t, "bound")
+		least := rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, bound)).Draw(t, "least")
+		lots := rapid.SliceOfNDistinct(rapid.Uint64Range(least, bound), 1, 80, rapid.ID[uint64]).Draw(t, "lots")
+		n := rapid.IntRange(1, len(lots)).Draw(t, "n")
+		sorted := slices.Sorted(slices.Values(lots))
+		got := greatest(lots, n, bound, make([]uint64, len(lots)))
+		if got < sorted[n-1] || n < len(lots) && got >= sorted[n] {
+			t.Fatalf("%#x for the %d least of %#x", got, n, sorted)
+		}
+		if got := nth(slices.Clone(lots), n-1); got != sorted[n-1] {
+			t.Fatalf("number %d is %#x of %#x", n-1, got, sorted)
+		}
+	})
+}
+
+// TestCrowdedLots: the heap takes over where the choice has no room: of a long list with lots that have no
+// bound.
+func TestCrowdedLots(t *testing.T) {
+	var c chooser
+	c.prepare([]int{3})
+	list := identity(make([]uint32, 3*chunkEdges))
+	l := labor{first: 5, on: true}
+	c.begin(3)
+	if done, err := c.choose(t.Context(), list, &l, math.MaxUint64); done || err != nil {
+		t.Errorf("%t, %v", done, err)
+	}
+	if len(c.kept) > 0 {
+		t.Errorf("%d edges are taken", len(c.kept))
+	}
+	c.begin(3)
+	if done, err := c.choose(t.Context(), list[:3], &l, 0); done || err != nil {
+		t.Errorf("a bound below all lots: %t, %v", done, err)
 	}
 }
