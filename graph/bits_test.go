@@ -24,6 +24,18 @@ func TestBlockInBits(t *testing.T) {
 		{func(k *Block) { k.Bits.Dst.Bytes = nil }, "destination positions"},
 		{func(k *Block) { k.Bits.Dst, k.NumSrc = Bits{}, 2 }, "3 destinations are more than the 2 sources"},
 		{func(k *Block) { k.Bits.Edges = 1 << 40 }, "source positions"},
+		{func(k *Block) { k.Bits.Counts.Bytes, k.Bits.Counts.Width = make([]byte, 12), 32 }, ""},
+		{func(k *Block) { k.Bits.Counts.Bytes, k.Bits.Counts.Width = make([]byte, 13), 33 }, "edge counts"},
+		{func(k *Block) { k.NumSrc = 0 }, "no sources"},
+		{func(k *Block) {
+			k.NumSrc, k.Bits = 0, BlockBits{Counts: Bits{make([]byte, 1), 2}, Indices: Bits{nil, 1}, Dst: Bits{make([]byte, 1), 1}}
+		}, "no sources"},
+		{func(k *Block) {
+			k.NumSrc, k.NumDst, k.Bits = 0, 0, BlockBits{Edges: 4, Counts: Bits{nil, 2}, Indices: Bits{make([]byte, 1), 1}}
+		}, "no sources"},
+		{func(k *Block) {
+			k.NumSrc, k.NumDst, k.Bits = 0, 0, BlockBits{Counts: Bits{nil, 1}, Indices: Bits{nil, 1}}
+		}, ""},
 		{func(k *Block) { k.Indices = make([]uint32, 4) }, "also decoded"},
 	} {
 		k := block(c.change)

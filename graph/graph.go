@@ -126,8 +126,8 @@ func (b *Block) DstPos(i int) int {
 }
 
 // Validate checks the lengths, the order of Indptr, and that every index is in range, so that other
-// code can use the block without checks of its own. Of a block in bits it checks the lengths alone: its values are
-// unchecked until they are decoded.
+// code can use the block without checks of its own. Of a block in bits it checks the lengths, and that positions have sources:
+// its values are unchecked until they are decoded.
 func (b *Block) Validate() error {
 	if b.InBits() {
 		return b.validateBits()
@@ -165,6 +165,8 @@ func (b *Block) validateBits() error {
 	switch {
 	case len(b.Indptr)+len(b.Indices)+len(b.Dst) > 0:
 		return fmt.Errorf("block: it is in bits, and also decoded")
+	case b.NumSrc == 0 && b.NumDst+k.Edges > 0: // without a source, no position could take the place of a wrong one
+		return fmt.Errorf("block: it has %d destinations and %d edges, but no sources", b.NumDst, k.Edges)
 	case k.Dst.Width == 0 && b.NumDst > b.NumSrc:
 		return fmt.Errorf("block: %d destinations are more than the %d sources", b.NumDst, b.NumSrc)
 	case k.Dst.Width != 0:
