@@ -19,8 +19,8 @@ import (
 // update follows in the same captured work. It returns the outcome of the batch before, nil if that
 // was returned already; Finish returns the last outcome.
 //
-// After a batch that failed the weights are undefined: until LoadState, Backward, Finish and State
-// return its error. A loss that is not finite is an error of kind fault.ErrInput, which comes when
+// After a batch that failed the weights are undefined: until LoadState, Backward, Apply, ApplySum,
+// Finish and State return its error. A loss that is not finite is an error of kind fault.ErrInput, which comes when
 // the weights are already lost.
 func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Features, at engine.Place) (o *engine.Outcome, err error) {
 	defer func() {
@@ -64,6 +64,9 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 
 // Apply ends the step: it launches the update unless the batch's work ended with it.
 func (e *Engine) Apply() error {
+	if e.broken != nil {
+		return e.broken
+	}
 	if !e.pending || e.opts.Apart {
 		return fault.New(fault.ErrUsage, "gpu: no gradients to apply")
 	}
@@ -135,13 +138,13 @@ func (e *Engine) Finish() (*engine.Outcome, error) {
 		return nil, e.broken
 	}
 	var o *engine.Outcome
-	err := e.device.Attached(func() (err error) {
+	e.broken = e.device.Attached(func() (err error) {
 		if o, err = e.tell(&e.inputs[(e.batches+1)%2]); err != nil {
 			return err
 		}
 		return e.clock.set(e.main)
 	})
-	return o, err
+	return o, e.broken
 }
 
 // tell waits for an input's step and returns its outcome, nil if there is none.

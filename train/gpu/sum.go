@@ -75,6 +75,9 @@ func (e *Engine) ApplySum(whole *engine.Sum) error {
 	if len(whole.Gradients) != l.Trained || len(whole.Statistics) != whole.Batches*s.each || whole.Batches > max(1, e.opts.Accumulate) {
 		return fault.New(fault.ErrInput, "gpu: a sum of %d gradients and %d statistics of %d batches does not fit the model", len(whole.Gradients), len(whole.Statistics), whole.Batches)
 	}
+	if e.broken != nil {
+		return e.broken
+	}
 	e.broken = e.device.Attached(func() error {
 		if err := e.main.CopyIn(s.gradients, binio.Bytes(whole.Gradients)); err != nil {
 			return err

@@ -214,8 +214,11 @@ func TestForgedBits(t *testing.T) {
 			"more edges":   {forge: func(b *graph.Batch) { b.Blocks[1].Bits.Edges += 50 }, early: fault.ErrInput},
 			"scattered":    {forge: func(b *graph.Batch) { b.Blocks[1].Bits.Dst = graph.Bits{Bytes: make([]byte, 20), Width: 8} }, early: fault.ErrInput},
 			"wide numbers": {forge: func(b *graph.Batch) { widen(&b.Blocks[0]) }, early: fault.ErrCorrupt},
-			"decoded":      {forge: func(b *graph.Batch) { b.Blocks = good.Blocks }, early: fault.ErrInput},
-			"label":        {forge: func(b *graph.Batch) { b.Labels[0] = 3 }, early: fault.ErrInput},
+			"no sources": {forge: func(b *graph.Batch) {
+				b.Blocks[0].NumSrc, b.Input, b.Degree = 0, nil, nil
+			}, early: fault.ErrInput},
+			"decoded": {forge: func(b *graph.Batch) { b.Blocks = good.Blocks }, early: fault.ErrInput},
+			"label":   {forge: func(b *graph.Batch) { b.Labels[0] = 3 }, early: fault.ErrInput},
 		} {
 			e := newEngine(t, d, engine.Config{Network: m, Sizes: sizes, EvalSizes: sizes, InBits: true})
 			b := batchcodec.ToBits(good)
@@ -245,6 +248,45 @@ func TestForgedBits(t *testing.T) {
 			e.Close()
 		}
 	})
+}
+
+// A batch that the device finds wrong fails its step, also if Finish tells it: the weights are lost until LoadState, after which steps
+// have the results of an engine that never failed.
+func TestWrongBatchIsKept(t *testing.T) {
+	d := cudatest.Open(t)
+	good := graphtest.Shape{Seeds: 20, Classes: 3, Layers: 2, MaxDegree: 5, Fresh: 17, Scatter: true}.Batch(rand.New(rand.NewPCG(8, 1)))
+	x := graphtest.Features(good, 5, rand.New(rand.NewPCG(8, 2)))
+	forged := batchcodec.ToBits(good)
+	fill(forged.Blocks[1].Bits.Indices)
+	o := engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{5, 6, 3}}, Sizes: graphtest.Roomy(good), InBits: true}
+	e, other := newEngine(t, d, o), newEngine(t, d, o)
+	before, err := e.State()
+	check(t, err)
+	_, err = e.Step(t.Context(), work(t, e, false, forged), engine.Rows(x))
+	check(t, err)
+	for range 2 {
+		if _, err := e.Finish(); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("the outcome: %v", err)
+		}
+	}
+	if _, err := e.State(); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("the state: %v", err)
+	}
+	if err := e.Apply(); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("an update: %v", err)
+	}
+	if err := e.ApplySum(&engine.Sum{Gradients: make([]float32, e.adam.layout.Trained)}); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("an update by a sum: %v", err)
+	}
+	w := work(t, e, false, batchcodec.ToBits(good))
+	if _, err := e.Step(t.Context(), w, engine.Rows(x)); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("another step: %v", err)
+	}
+	check(t, e.LoadState(before))
+	got, want := step(t, e, w, x), step(t, other, work(t, other, false, batchcodec.ToBits(good)), x)
+	if got.Loss != want.Loss || !slices.Equal(bits(snapshot(t, e)), bits(snapshot(t, other))) {
+		t.Errorf("loss %v after the state was loaded, want %v", got.Loss, want.Loss)
+	}
 }
 
 // fill makes all numbers their largest.
