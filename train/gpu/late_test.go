@@ -15,7 +15,9 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
 	"diskgnn/graph/graphtest"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
@@ -83,13 +85,13 @@ func (s *staged) Fill(copies device.Stream, x device.Buffer) (device.Span, error
 
 // session trains and evaluates as a run does: steps are asked for without waiting, memory
 // is used again as soon as it may be, weights and states are taken in between. It returns
-// all that it was told.
-func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []string) {
+// all that it was told. With inBits, blocks come in bits, in memory that the next batch of the work overwrites.
+func session(t *testing.T, d *cuda.Device, m model.Model, stage, inBits bool) (told []string) {
 	tell := func(what string, x any) { told = append(told, fmt.Sprint(what, ": ", x)) }
 	rng := rand.New(rand.NewPCG(11, 2))
 	batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
 	sizes := graphtest.Roomy(batches...)
-	e := newEngine(t, d, engine.Config{Network: m, Sizes: sizes, Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, EvalSizes: sizes, Recipe: recipe.Recipe{Seed: 5, WeightDecay: 0.1, Optimizer: recipe.OptimizerAdamW}})
+	e := newEngine(t, d, engine.Config{Network: m, Sizes: sizes, Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, EvalSizes: sizes, InBits: inBits, Recipe: recipe.Recipe{Seed: 5, WeightDecay: 0.1, Optimizer: recipe.OptimizerAdamW}})
 	defer e.Close()
 	dim := m.Features()
 	host, err := device.NewHost(4 * dim * (sizes.Src[0] + 3))
@@ -115,11 +117,32 @@ func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []st
 			*f = s
 		}
 	}
+	var raw [3]*cuda.Pinned // of each work's blocks
+	if inBits {
+		for i := range raw {
+			check(t, d.Attached(func() (err error) {
+				raw[i], err = d.NewPinned(1 << 16)
+				return err
+			}))
+			defer func() { check(t, d.Attached(func() error { raw[i].Free(); return nil })) }()
+		}
+	}
 	put := func(w *Work, b *graph.Batch) {
 		for i := range host.Float32s() {
 			host.Float32s()[i] = float32(math.NaN())
 		}
 		copy(host.Float32s(), graphtest.Features(b, dim, rng))
+		if inBits {
+			memory := raw[slices.Index(works, w)].Bytes()
+			for i := range memory {
+				memory[i] = 0xFF
+			}
+			left := &graph.Batch{Input: b.Input, Degree: b.Degree}
+			d := binio.NewDecoder(memory[:copy(memory, batchcodec.AppendBlocks(nil, b))])
+			batchcodec.BlocksInBits(d, left)
+			check(t, d.Err())
+			b = left
+		}
 		check(t, w.Prepare(b))
 	}
 	outcome := func(o *engine.Outcome, err error) {
@@ -180,16 +203,16 @@ func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []st
 }
 
 // TestLate: whatever order the streams work in, an engine tells the bits that it tells
-// when everything is done at once.
+// when everything is done at once, also if it decodes the batches.
 func TestLate(t *testing.T) {
 	for _, stage := range []bool{false, true} {
-		for _, name := range []string{"sage batch", "gat all", "gcn block"} {
+		for name, inBits := range map[string]bool{"sage batch": false, "gat all": false, "gcn block": false, "sage": true, "gat": true, "gcn": true} {
 			m := variants[name]
 			m.Dims, m.Dropout = []int{6, 16, 4}, 0.3
 			t.Run(fmt.Sprintf("%s, staged %v", name, stage), func(t *testing.T) {
-				want := session(t, cudatest.Open(t), m, stage)
+				want := session(t, cudatest.Open(t), m, stage, false)
 				cudatest.Late(t, 2*cudatest.Orders, func(t *testing.T, d *cuda.Device) {
-					got := session(t, d, m, stage)
+					got := session(t, d, m, stage, inBits)
 					for i := range want {
 						if got[i] != want[i] {
 							t.Fatalf("%d of %d: told %.100s…, at once %.100s…", i, len(want), got[i], want[i])
@@ -204,6 +227,15 @@ func TestLate(t *testing.T) {
 // TestLateFaults: a step that fails, wherever, leaves no work on the memory of its batch,
 // which may be freed.
 func TestLateFaults(t *testing.T) {
+	t.Run("decoded", func(t *testing.T) { lateFaults(t, someModel(), false) })
+	for _, name := range []string{"sage", "gcn", "gat"} {
+		m := variants[name]
+		m.Dims = []int{6, 6, 4}
+		t.Run(name, func(t *testing.T) { lateFaults(t, m, true) })
+	}
+}
+
+func lateFaults(t *testing.T, m model.Model, inBits bool) {
 	for seed := range uint64(cudatest.Orders) {
 		calls, fails := math.MinInt, 0
 		d := cudatest.OpenLateFaulty(t, seed, func(call string) *cuda.Fault {
@@ -217,13 +249,17 @@ func TestLateFaults(t *testing.T) {
 		})
 		rng := rand.New(rand.NewPCG(1, 2))
 		b := someBatch(rng)
-		e := newEngine(t, d, engine.Config{Network: someModel(), Sizes: graphtest.Roomy(b), NoGraphs: true})
+		e := newEngine(t, d, engine.Config{Network: m, Sizes: graphtest.Roomy(b), NoGraphs: true, InBits: inBits})
+		x := graphtest.Features(b, 6, rng)
+		if inBits {
+			b = batchcodec.ToBits(b)
+		}
 		saved, err := e.State()
 		check(t, err)
 		for done := false; !done; fails++ {
 			host, err := device.NewHost(4 * 6 * (b.Blocks[0].NumSrc + 20))
 			check(t, err)
-			copy(host.Float32s(), graphtest.Features(b, 6, rng))
+			copy(host.Float32s(), x)
 			w, err := e.NewWork(false, host.Bytes())
 			check(t, err)
 			check(t, w.Prepare(b))
