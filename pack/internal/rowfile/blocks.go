@@ -17,8 +17,9 @@ const (
 	Depth = 8
 	// idleBlocks bounds the streams that hold a block without filling it.
 	idleBlocks = 3
-	// edgeBytes is the room for edges.
+	// edgeBytes is the room for edges, of which there are at most mostEdges.
 	edgeBytes = 1 << 20
+	mostEdges = edgeBytes / 256
 )
 
 // block is memory on its way to a file.
@@ -60,7 +61,7 @@ func NewWriters(fillers int) (*Writers, error) {
 	}
 	n := (mem.Len() - edgeBytes) / blockBytes
 	w := &Writers{mem: mem, free: make(chan *block, n), full: make(chan *block, n)}
-	w.edges.mem = mem.Bytes()[n*blockBytes:][:0:edgeBytes]
+	w.edges.mem, w.edges.list = mem.Bytes()[n*blockBytes:][:0:edgeBytes], make([]edge, 0, mostEdges)
 	for i := range n {
 		w.free <- &block{mem: mem.Bytes()[i*blockBytes : (i+1)*blockBytes]}
 	}

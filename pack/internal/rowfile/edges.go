@@ -15,7 +15,7 @@ type edges struct {
 
 	mu   sync.Mutex
 	mem  []byte // the bytes of all edges in list, one after the other
-	list []edge
+	list []edge // has the capacity mostEdges
 }
 
 // edge is a range of a file, with its bytes in edges.mem.
@@ -65,7 +65,7 @@ func (e *edges) add(f *File, b []byte, off int64) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.mem)+len(b) > cap(e.mem) {
+	if len(e.mem)+len(b) > cap(e.mem) || len(e.list) == cap(e.list) {
 		if err := e.empty(); err != nil {
 			return err
 		}

@@ -72,6 +72,40 @@ func TestEdgesAreWritten(t *testing.T) {
 	})
 }
 
+// TestShortEdges writes more edges than the list has room for: it does not grow, and the file has the bytes.
+func TestShortEdges(t *testing.T) {
+	set := files(t)
+	const n = 2*mostEdges + 100
+	out, err := set.Create("f", 2*n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriters(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	room := cap(w.edges.list)
+	s, want := w.Stream(), make([]byte, 2*n)
+	for k := range n {
+		want[2*k] = byte(k%251) + 1
+		if err := s.Seek(t.Context(), out, int64(2*k)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write(t.Context(), want[2*k:2*k+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Flush()
+	if err := w.Drain(); err != nil || cap(w.edges.list) != room {
+		t.Errorf("%v: a list of %d edges, for which there was room for %d", err, cap(w.edges.list), room)
+	}
+	got, err := vfs.ReadFile(disk, out.name)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("not what was written: %v", err)
+	}
+}
+
 // TestAnEdgeFails fails the write of an edge when Drain writes it, and when it makes room for another.
 func TestAnEdgeFails(t *testing.T) {
 	boom := errors.New("boom")
