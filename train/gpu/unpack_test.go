@@ -85,6 +85,27 @@ func decodeBoth(t *testing.T, d *cuda.Device, m model.Model, scatter bool) {
 	}
 }
 
+// After its first step a batch is decoded in one piece, and so is its step: no kernel is launched by itself. Without graphs all are.
+func TestDecodingInOnePiece(t *testing.T) {
+	for _, noGraphs := range []bool{false, true} {
+		calls := map[string]int{}
+		d := cudatest.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+			calls[call]++
+			return nil
+		})
+		b := graphtest.Shape{Seeds: 3, Classes: 2, Layers: 2, MaxDegree: 2, Fresh: 3}.Batch(rand.New(rand.NewPCG(1, 1)))
+		e := newEngine(t, d, engine.Config{Network: model.Model{Kind: model.GCN, Dims: []int{4, 4, 2}}, Sizes: graphtest.Roomy(b), InBits: true, NoGraphs: noGraphs})
+		w, x := work(t, e, false, batchcodec.ToBits(b)), make([]float32, 4*b.Blocks[0].NumSrc)
+		for range 5 { // two for each of the engine's inputs
+			clear(calls)
+			step(t, e, w, x)
+		}
+		if whole := calls["launch"] == 0 && calls["launch graph"] == 2; whole == noGraphs || noGraphs && calls["launch graph"] > 0 {
+			t.Errorf("without graphs %t: %v", noGraphs, calls)
+		}
+	}
+}
+
 // The frame that the device derives is the host's, array by array, for random batches.
 func TestFramesLikeHost(t *testing.T) {
 	t.Run("emulated", func(t *testing.T) { framesLikeHost(t, cudatest.Open(t)) })
