@@ -344,8 +344,8 @@ type Slot interface {
 	// Start submits the reads that do not depend on the graph, and returns at once. Call Wait afterwards,
 	// even after an error.
 	Start(Ref) error
-	// LoadGraph waits for the graph, checks and decodes it, and submits the reads that
-	// follow from it.
+	// LoadGraph waits for the graph, checks and decodes it, or leaves its blocks in bits (PlanOptions.InBits),
+	// and submits the reads that follow from it.
 	LoadGraph(ctx context.Context) error
 	// Wait returns when all reads have landed. If ctx ends first, it returns as soon as no read can write
 	// into the slot any more.

@@ -33,7 +33,7 @@ type course struct {
 	inBits bool    // blocks are not decoded
 }
 
-// newBatch returns the memory of a decoded batch.
+// newBatch returns the memory of a batch. Blocks in bits stay in the memory that they are read into.
 func (c *course) newBatch(targetBytes int) graph.Batch {
 	if c.inBits {
 		return c.sizes.NewBatchInBits(targetBytes)

@@ -422,7 +422,7 @@ func fillUnread(ranks []uint32) {
 }
 
 // DecodeEvalGraph checks and decodes the graph of an evaluation batch. raw has the bytes that Eval.EvalGraph returns for
-// the same degrees. All ranks are read. It reuses the memory of b. Without degrees, b.Degree is empty. Damage is an error
+// n.Degrees. All ranks are read. It reuses the memory of b. Without degrees, b.Degree is empty. Damage is an error
 // of kind fault.ErrCorrupt.
 func (r *Reader) DecodeEvalGraph(e *Eval, n Needs, raw []byte, b *graph.Batch) error {
 	name := r.Path(EvalGraphFile)

@@ -126,7 +126,7 @@ type Outcome struct {
 }
 
 // Times are the periods in which a device worked on a batch, and the time that the host has waited
-// for it since the outcome before.
+// for it since the outcome before. Copy includes the decoding of blocks in bits.
 type Times struct {
 	Copy, Gather, Compute Period
 	Waited                time.Duration
