@@ -43,6 +43,19 @@ func TestBlockInBits(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", k, err, c.wrong)
 		}
 	}
+	for _, c := range []struct {
+		b                 Block
+		inBits, scattered bool
+	}{
+		{Block{}, false, false},
+		{Block{Dst: []uint32{}}, false, true},
+		{Block{Bits: BlockBits{Counts: Bits{Width: 1}}}, true, false},
+		{Block{Bits: BlockBits{Counts: Bits{Width: 1}, Dst: Bits{Width: 1}}}, true, true},
+	} {
+		if c.b.InBits() != c.inBits || c.b.Scattered() != c.scattered {
+			t.Errorf("%+v: in bits %t, scattered %t", c.b, c.b.InBits(), c.b.Scattered())
+		}
+	}
 	k := block(func(*Block) {})
 	b := &Batch{Blocks: []Block{*k}, Input: make([]uint32, 5), Labels: make([]int32, 3)}
 	var s Sizes

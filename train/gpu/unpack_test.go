@@ -106,6 +106,34 @@ func TestDecodingInOnePiece(t *testing.T) {
 	}
 }
 
+// A step fails if its decoding cannot be captured, and the step after LoadState captures it.
+func TestCaptureOfDecodingFails(t *testing.T) {
+	fails := false
+	d := cudatest.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+		if fails && call == "capture" { // the first one, of decoding
+			fails = false
+			return &cuda.Fault{Why: "it fails"}
+		}
+		return nil
+	})
+	b := graphtest.Shape{Seeds: 3, Classes: 2, Layers: 1, MaxDegree: 2, Fresh: 3}.Batch(rand.New(rand.NewPCG(1, 1)))
+	e := newEngine(t, d, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 2}}, Sizes: graphtest.Roomy(b), InBits: true})
+	w, x := work(t, e, false, batchcodec.ToBits(b)), make([]float32, 4*b.Blocks[0].NumSrc)
+	state, err := e.State()
+	check(t, err)
+	step(t, e, w, x)
+	step(t, e, w, x)
+	fails = true
+	captured := &e.inputs[0].buckets[0].unpack
+	if _, err := e.Step(t.Context(), w, engine.Rows(x)); !errors.Is(err, fault.ErrDevice) || *captured != nil {
+		t.Errorf("the first time: %v", err)
+	}
+	check(t, e.LoadState(state))
+	if step(t, e, w, x); *captured == nil {
+		t.Error("it is not captured later")
+	}
+}
+
 // The frame that the device derives is the host's, array by array, for random batches.
 func TestFramesLikeHost(t *testing.T) {
 	t.Run("emulated", func(t *testing.T) { framesLikeHost(t, cudatest.Open(t)) })
