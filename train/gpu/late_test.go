@@ -225,24 +225,26 @@ func TestLate(t *testing.T) {
 }
 
 // TestLateFaults: a step that fails, wherever, leaves no work on the memory of its batch,
-// which may be freed.
+// which may be freed. One call fails, or all from one on.
 func TestLateFaults(t *testing.T) {
-	t.Run("decoded", func(t *testing.T) { lateFaults(t, someModel(), false) })
-	for _, name := range []string{"sage", "gcn", "gat"} {
-		m := variants[name]
-		m.Dims = []int{6, 6, 4}
-		t.Run(name, func(t *testing.T) { lateFaults(t, m, true) })
+	for _, once := range []bool{false, true} {
+		t.Run(fmt.Sprintf("decoded, once %t", once), func(t *testing.T) { lateFaults(t, someModel(), false, once) })
+		for _, name := range []string{"sage", "gcn", "gat"} {
+			m := variants[name]
+			m.Dims = []int{6, 6, 4}
+			t.Run(fmt.Sprintf("%s, once %t", name, once), func(t *testing.T) { lateFaults(t, m, true, once) })
+		}
 	}
 }
 
-func lateFaults(t *testing.T, m model.Model, inBits bool) {
+func lateFaults(t *testing.T, m model.Model, inBits, once bool) {
 	for seed := range uint64(cudatest.Orders) {
 		calls, fails := math.MinInt, 0
 		d := cudatest.OpenLateFaulty(t, seed, func(call string) *cuda.Fault {
 			if call == "wait" {
 				return nil
 			}
-			if calls++; calls > fails {
+			if calls++; calls == fails+1 || !once && calls > fails {
 				return &cuda.Fault{Why: "it fails"}
 			}
 			return nil
