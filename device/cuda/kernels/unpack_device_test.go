@@ -165,6 +165,23 @@ func (g *gpu) transposes(what string, u *unpacking, edges kernels.Count, src int
 	}
 }
 
+// TestWeigh, by hand: degrees 0, 3, 15 and 2³²−1, where a root of degree + 1 is 1, 2, 4 and 2¹⁶. Destinations 0, 1 and 2 are the
+// sources 2, 1 and 0, with no, three and one of their edges.
+func TestWeigh(t *testing.T) {
+	byDefinition(t, func(g *gpu) {
+		counts := put(g, []uint32{4, 3})
+		a := kernels.Weigh{Src: g.empty(4 * 6), Dst: g.empty(4 * 5), Own: g.empty(4 * 5), Degrees: put(g, []uint32{0, 3, 15, 1<<32 - 1}), Positions: put(g, []uint32{2, 1, 0, 7, 7}), Outermost: true,
+			Indptr: put(g, []uint32{0, 0, 3, 4, 9, 9}), Sources: kernels.Count{Most: 6, At: counts.Slice(0, 4)}, Destinations: kernels.Count{Most: 5, At: counts.Slice(4, 4)}}
+		check(g, a.Launch(g.Stream))
+		identical(g, "weights of sources", get[float32](g, a.Src), []float32{1, 1. / 2, 1. / 4, 1. / 65536})
+		identical(g, "weights of sums", get[float32](g, a.Dst), []float32{15. / 4, 3. / (3 * 2), 0})
+		identical(g, "weights of own rows", get[float32](g, a.Own), []float32{1. / 16, 1. / 4, 1})
+		a.Outermost, a.Sources = false, kernels.Count{Most: 3}
+		check(g, a.Launch(g.Stream))
+		identical(g, "weights of an inner block's sources", get[float32](g, a.Src), []float32{1. / 4, 1. / 2, 1})
+	})
+}
+
 // TestUnpackWrong: each kind of wrong value is found, wherever it is, and the results stay in bounds.
 func TestUnpackWrong(t *testing.T) {
 	byDefinition(t, func(g *gpu) {
