@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -297,6 +298,64 @@ func TestForgedBits(t *testing.T) {
 			e.Close()
 		}
 	})
+}
+
+// Whatever bytes of a batch are wrong, the device refuses it where the host does, and otherwise has the same loss. A batch with
+// wider numbers than they need may be refused, too.
+func TestDamagedBits(t *testing.T) {
+	d := cudatest.Open(t)
+	good := graphtest.Shape{Seeds: 6, Classes: 3, Layers: 2, MaxDegree: 4, Fresh: 5, Scatter: true}.Batch(rand.New(rand.NewPCG(8, 1)))
+	x := graphtest.Features(good, 5, rand.New(rand.NewPCG(8, 2)))
+	raw := batchcodec.AppendBlocks(nil, good)
+	for _, name := range []string{"sage", "gcn", "gat"} {
+		m := variants[name]
+		m.Dims = []int{5, 6, 3}
+		engines := map[bool]*Engine{}
+		for _, inBits := range []bool{false, true} {
+			engines[inBits] = newEngine(t, d, engine.Config{Network: m, Sizes: graphtest.Roomy(good), InBits: inBits, NoGraphs: true})
+		}
+		state, err := engines[false].State()
+		check(t, err)
+		loss := func(damaged []byte, inBits bool) (float64, error) {
+			e, decode := engines[inBits], batchcodec.Blocks
+			if inBits {
+				decode = batchcodec.BlocksInBits
+			}
+			check(t, e.LoadState(state))
+			b := &graph.Batch{Input: good.Input, Degree: good.Degree}
+			decoder := binio.NewDecoder(damaged)
+			n := decode(decoder, b)
+			if err := decoder.Err(); err != nil {
+				return 0, err
+			}
+			b.Input, b.Degree = b.Input[:min(n, len(b.Input))], b.Degree[:min(n, len(b.Degree))]
+			w, err := e.NewWork(false, nil)
+			check(t, err)
+			defer w.Close()
+			if err := w.Prepare(b); err != nil {
+				return 0, err
+			}
+			_, err = e.Step(t.Context(), w, engine.Rows(x))
+			check(t, err)
+			o, err := e.Finish()
+			if err != nil {
+				return 0, err
+			}
+			return o.Loss, nil
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			damaged := slices.Clone(raw)
+			for range rapid.IntRange(0, 4).Draw(t, "changes") {
+				damaged[rapid.IntRange(0, len(raw)-1).Draw(t, "at")] ^= rapid.Byte().Draw(t, "bits")
+			}
+			want, refused := loss(damaged, false)
+			got, err := loss(damaged, true)
+			wide := err != nil && refused == nil && strings.Contains(err.Error(), "with the least widths")
+			if !wide && ((err == nil) != (refused == nil) || got != want) {
+				t.Fatalf("loss %v, %v; decoded on the host %v, %v", got, err, want, refused)
+			}
+		})
+	}
 }
 
 // A batch that the device finds wrong fails its step, also if Finish tells it: the weights are lost until LoadState, after which steps
