@@ -707,7 +707,7 @@ func TestAddAll(t *testing.T) {
 	}
 }
 
-// TestGreatest: as many lots as wanted are at most the greatest of them, of even and crowded lots.
+// TestGreatest: n lots are at most the greatest of the n least, of even and crowded lots.
 func TestGreatest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.OneOf(rapid.Uint64(), rapid.Just(uint64(math.MaxUint64)), rapid.Uint64Range(0, 100)).Draw(t, "bound")
