@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -177,6 +178,46 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 	}
 	if len(r.names) > 0 {
 		t.Errorf("launched: %v", r.names)
+	}
+}
+
+// TestUnpackingChecksItsBuffers: with buffers of just their sizes the work on blocks in bits is launched, and with any of them a byte
+// shorter it is not.
+func TestUnpackingChecksItsBuffers(t *testing.T) {
+	r := newRecorder(t)
+	b := func(n int64) cuda.Buffer { return r.memory.Slice(0, n) }
+	count := func(n int) kernels.Count { return kernels.Count{Most: n, At: b(4)} }
+	src, dst, edges, sums := count(5), count(3), count(7), b(kernels.TileSumBytes(5))
+	few := b(kernels.TileSumBytes(3))
+	type launcher interface{ Launch(s *cuda.Stream) error }
+	for _, c := range []struct {
+		work launcher
+		any  string // a field that is not checked
+	}{
+		{&kernels.Unpack{Words: b(4), Shape: b(64), Sources: src, Destinations: dst, Edges: edges, Indptr: b(16), Indices: b(28), Means: b(12), Positions: b(12), Places: b(20), Sums: few}, "Sources"},
+		{&kernels.Weigh{Src: b(20), Dst: b(12), Own: b(12), Degrees: b(4), Positions: b(20), Indptr: b(16), Sources: src, Destinations: dst}, ""},
+		{&kernels.Weigh{Src: b(20), Dst: b(12), Own: b(12), Degrees: b(4), Positions: b(12), Outermost: true, Indptr: b(16), Sources: src, Destinations: dst}, ""},
+		{&kernels.Loop{Indptr: b(16), Indices: b(40), Edges: count(10), From: b(16), Sources: b(28), Positions: b(12), Destinations: dst, Counts: b(12), Sums: few}, "Sources"},
+		{&kernels.Transpose{TIndptr: b(24), TIndices: b(28), TEdges: b(28), Indptr: b(16), Indices: b(28), Sources: src, Edges: edges, Destinations: dst, Counts: b(20), Arrivals: b(28), Slots: b(28), Sums: sums}, ""},
+	} {
+		check(t, c.work.Launch(r.Stream))
+		fields := reflect.ValueOf(c.work).Elem()
+		for i := range fields.NumField() {
+			name := fields.Type().Field(i).Name
+			buffer, ok := fields.Field(i).Addr().Interface().(*cuda.Buffer)
+			if n, is := fields.Field(i).Addr().Interface().(*kernels.Count); is {
+				buffer, ok = &n.At, true
+			}
+			if !ok || name == c.any {
+				continue
+			}
+			was := *buffer
+			*buffer = was.Slice(0, was.Bytes()-1)
+			if err := c.work.Launch(r.Stream); err == nil {
+				t.Errorf("%T is launched with %s of %d bytes", c.work, name, buffer.Bytes())
+			}
+			*buffer = was
+		}
 	}
 }
 
