@@ -70,12 +70,17 @@ func (g *CSC) Sources(v uint32) ([]uint32, error) {
 // later stage re-sorts a destination's edges, so sums are reproducible.
 type Block struct {
 	NumSrc, NumDst int
-	Indptr         []uint32 // length NumDst+1
-	Indices        []uint32 // positions among the sources
+	// Indptr has an entry more than there are rows. A row is a destination; in a typed graph, a pair of a
+	// destination and a relation into its type, in the order of Types.
+	Indptr  []uint32
+	Indices []uint32 // positions among the sources
 	// Dst holds the position of every destination among the sources. Nil means
 	// that the destinations are the first NumDst sources, as sampling leaves
 	// them; packing renumbers the outermost block's sources and fills it in.
 	Dst []uint32
+	// Ends has, in a typed graph, the source after the last of each type: sources are in the order of their
+	// types, and the destinations of a type are the first of its sources. Dst is set. Nil in other graphs.
+	Ends []uint32
 	// Bits has the arrays as they are stored, where they are not decoded: Indptr, Indices and Dst are then nil.
 	Bits BlockBits
 }
@@ -132,7 +137,7 @@ func (b *Block) Validate() error {
 	if b.InBits() {
 		return b.validateBits()
 	}
-	if len(b.Indptr) != b.NumDst+1 || b.Indptr[0] != 0 || int(b.Indptr[b.NumDst]) != len(b.Indices) {
+	if n := len(b.Indptr); n != b.NumDst+1 && b.Ends == nil || n == 0 || b.Indptr[0] != 0 || int(b.Indptr[n-1]) != len(b.Indices) {
 		return fmt.Errorf("block: indptr does not describe %d destinations and %d edges", b.NumDst, len(b.Indices))
 	}
 	from := uint32(0)
@@ -204,6 +209,9 @@ func below(positions []uint32, n int) (int, bool) {
 // are the sources of block l+1; the destinations of the last block are the seed nodes.
 type Batch struct {
 	Blocks []Block
+	// Types are the types of a typed graph, or nil; SeedType is the type of all seed nodes.
+	Types    *Types
+	SeedType int
 	// Input has the nodes that are the sources of the outermost block: node ids in a sampled batch,
 	// ranks (rows of the hot order) in a packed one.
 	Input []uint32
@@ -266,7 +274,7 @@ func (b *Batch) Validate() error {
 	if n := len(b.Targets); n > 0 && (len(b.Labels) == 0 || n%len(b.Labels) != 0) {
 		return fmt.Errorf("batch: %d bytes of classes for %d seed nodes", n, len(b.Labels))
 	}
-	return nil
+	return b.validateTypes()
 }
 
 // Sizes are the largest counts of a set of batches, by layer, input side first. Buffers of these sizes

@@ -23,6 +23,8 @@ type Options struct {
 	// Degrees, if not nil, has the in-degree of every node, as FillDegrees sets it. A batch's inputs need degrees
 	// alone: a byte of each node is nearer to the processor than the positions of its edges.
 	Degrees []byte
+	// Types, if not nil, are the types of the graph: the lists of the topology are its rows. Check has prepared them.
+	Types *graph.Types
 	// Check, if not nil, is called before a batch becomes larger: x is a lower bound of the batch's
 	// size, and table the bytes of the table of nodes. An error of Check ends Draw.
 	Check func(x Extent, table int64) error
@@ -40,6 +42,7 @@ type Sampler struct {
 	chooser
 	labor  labor // how the batch is drawn
 	within within
+	typed  typed
 	picked Picked
 	batch  graph.Batch // the last one
 
@@ -58,16 +61,24 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler { return NewFrom(Graph(
 
 // NewFrom returns a sampler of the graph that from reads. No other sampler may use from.
 func NewFrom(from Reader, fanout []int, o Options) *Sampler {
-	s := &Sampler{from: from, fanout: fanout, short: o.Degrees, check: o.Check}
+	s := &Sampler{from: from, fanout: fanout, short: o.Degrees, check: o.Check, typed: typed{types: o.Types}}
 	if o.Hash {
 		s.table = newHashTable(0, o.Outside)
 	} else {
-		s.table = newArrayTable(int64(from.NumNodes()), o.Outside)
+		s.table = newArrayTable(int64(s.numNodes()), o.Outside)
 	}
 	chunk := chunkOf(Widest(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
 	s.drawer.prepare(slices.Max(fanout))
 	return s
+}
+
+// numNodes returns the number of nodes that the lists of the topology may have.
+func (s *Sampler) numNodes() int {
+	if s.typed.types != nil {
+		return int(s.typed.types.NumNodes())
+	}
+	return s.from.NumNodes()
 }
 
 // Free frees memory outside Go's heap. No batch may be drawn afterwards.
@@ -83,6 +94,9 @@ func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, e
 	s.within.restrict(from, id)
 	b := &s.batch
 	b.Labels, b.Targets = s.picked.Labels, s.picked.Targets
+	if s.typed.types != nil {
+		return b, s.sampleTyped(ctx, b, s.picked.Nodes, key)
+	}
 	return b, s.sample(ctx, b, s.picked.Nodes, key)
 }
 
@@ -115,7 +129,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err := s.allow(size); err != nil {
 			return err
 		}
-		if err := s.hop(ctx, &k[l], n, int(edges), rng.Join(key, uint64(hop)), s.labor.hop(hop)); err != nil {
+		if err := s.hop(ctx, &k[l], n, n, int(edges), rng.Join(key, uint64(hop)), s.labor.hop(hop)); err != nil {
 			return err
 		}
 		size.Nodes = int64(k[l].NumSrc)
@@ -164,7 +178,7 @@ func (s *Sampler) number(out, ids []uint32, n uint32) (uint32, error) {
 	s.nodes = enlarge(s.nodes, int(n), int(n)+len(ids)+1)
 	n, ok := s.table.number(out, ids, s.nodes, n)
 	if !ok {
-		return n, outside(slices.Max(ids), s.from.NumNodes())
+		return n, outside(slices.Max(ids), s.numNodes())
 	}
 	return n, nil
 }
@@ -238,10 +252,10 @@ func (s *Sampler) wholeDegree(i int) (uint32, error) {
 	return degree[0], err
 }
 
-// hop draws the in-neighbours of the first dst nodes: one block, with counted edges.
-func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64, l labor) error {
+// hop draws the in-neighbours of the first dst nodes, in rows of the topology: one block, with counted edges.
+func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, rows, edges int, key uint64, l labor) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
-	s.asked = Hop{s: s, n: dst, block: k, key: key, labor: l}
+	s.asked = Hop{s: s, n: rows, block: k, key: key, labor: l}
 	if err := s.from.Read(ctx, &s.asked); err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+package graph
+
+import "fmt"
+
+// NumRows returns the number of rows of a decoded block: its destinations, or pairs of them with a relation.
+func (b *Block) NumRows() int { return len(b.Indptr) - 1 }
+
+// DstEnds returns, in a typed graph, the destination after the last of each type in block l.
+func (b *Batch) DstEnds(l int) []uint32 {
+	if l+1 < len(b.Blocks) {
+		return b.Blocks[l+1].Ends
+	}
+	ends := make([]uint32, len(b.Types.Nodes))
+	for t := b.SeedType; t < len(ends); t++ {
+		ends[t] = uint32(b.NumSeeds())
+	}
+	return ends
+}
+
+// CountRows returns the number of rows of destinations that end so.
+func (t *Types) CountRows(ends []uint32) int {
+	rows, from := 0, uint32(0)
+	for kind, to := range ends {
+		_, n := t.Into(kind)
+		rows += int(to-from) * n
+		from = to
+	}
+	return rows
+}
+
+// PlaceDestinations fills dst with the positions of a block's destinations among its sources, and returns it:
+// the destinations of a type are the first of its sources.
+func PlaceDestinations(dst, dstEnds, srcEnds []uint32) []uint32 {
+	dst = dst[:0]
+	var from, begin uint32
+	for kind, to := range dstEnds {
+		for i := range to - from {
+			dst = append(dst, begin+i)
+		}
+		from, begin = to, srcEnds[kind]
+	}
+	return dst
+}
+
+// validateTypes checks the types of the blocks. Their other arrays are valid.
+func (b *Batch) validateTypes() error {
+	if b.Types == nil {
+		for l := range b.Blocks {
+			if b.Blocks[l].Ends != nil {
+				return fmt.Errorf("layer %d: its sources have types, but the batch has none", l)
+			}
+		}
+		return nil
+	}
+	kinds := len(b.Types.Nodes)
+	if b.SeedType < 0 || b.SeedType >= kinds {
+		return fmt.Errorf("batch: its seed nodes have type %d of %d", b.SeedType, kinds)
+	}
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		if len(k.Ends) != kinds || int(k.Ends[kinds-1]) != k.NumSrc {
+			return fmt.Errorf("layer %d: the ends of types %v do not divide %d sources among %d types", l, k.Ends, k.NumSrc, kinds)
+		}
+		from := uint32(0)
+		for _, to := range k.Ends {
+			if to < from {
+				return fmt.Errorf("layer %d: the ends of types %v descend", l, k.Ends)
+			}
+			from = to
+		}
+	}
+	for l := range b.Blocks {
+		k, dst := &b.Blocks[l], b.DstEnds(l)
+		if want := b.Types.CountRows(dst); k.NumRows() != want {
+			return fmt.Errorf("layer %d: %d rows instead of %d", l, k.NumRows(), want)
+		}
+		if len(k.Dst) != k.NumDst {
+			return fmt.Errorf("layer %d: %d destination positions for %d destinations", l, len(k.Dst), k.NumDst)
+		}
+	}
+	return nil
+}

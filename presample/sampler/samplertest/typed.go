@@ -1,0 +1,71 @@
+package samplertest
+
+import (
+	"diskgnn/graph"
+	"diskgnn/internal/rng"
+)
+
+// SampleTyped draws a batch of a typed graph: each row of a destination draws by itself. The rows of g are the rows
+// of the topology. Labels are left out.
+func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, fanout []int, key uint64) *graph.Batch {
+	b := &graph.Batch{Blocks: make([]graph.Block, len(fanout)), Types: types, SeedType: types.Of(seeds[0])}
+	type place struct{ kind, at int } // of a node: its type, and its number among the nodes of that type
+	places := map[uint32]place{}
+	found := make([][]uint32, len(types.Nodes)) // by type
+	of := func(v uint32) place {
+		if _, ok := places[v]; !ok {
+			t := types.Of(v)
+			places[v] = place{t, len(found[t])}
+			found[t] = append(found[t], v)
+		}
+		return places[v]
+	}
+	for _, v := range seeds {
+		of(v)
+	}
+	for hop := range fanout {
+		l := len(fanout) - 1 - hop
+		k := graph.Block{Indptr: []uint32{0}, Indices: []uint32{}}
+		destinations := make([]int, len(found))
+		for t := range found {
+			destinations[t] = len(found[t])
+		}
+		var edges []place
+		for t, n := range destinations {
+			_, relations := types.Into(t)
+			for i := range n {
+				v := found[t][i]
+				first, _ := types.Rows(v)
+				for r := range relations {
+					list := g.Neighbors(uint32(first) + uint32(r))
+					draws := rng.Join(rng.Join(key, uint64(hop)), uint64(v))
+					if relations > 1 {
+						draws = rng.Join(draws, uint64(r))
+					}
+					for _, at := range Draw(len(list), fanout[l], draws) {
+						edges = append(edges, of(list[at]))
+					}
+					k.Indptr = append(k.Indptr, uint32(len(edges)))
+				}
+			}
+		}
+		begin := make([]int, len(found))
+		for t := range found {
+			begin[t] = k.NumSrc
+			for i := range destinations[t] {
+				k.Dst = append(k.Dst, uint32(k.NumSrc+i))
+			}
+			k.NumDst += destinations[t]
+			k.NumSrc += len(found[t])
+			k.Ends = append(k.Ends, uint32(k.NumSrc))
+		}
+		for _, e := range edges {
+			k.Indices = append(k.Indices, uint32(begin[e.kind]+e.at))
+		}
+		b.Blocks[l] = k
+	}
+	for _, nodes := range found {
+		b.Input = append(b.Input, nodes...)
+	}
+	return b
+}

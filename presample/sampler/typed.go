@@ -1,0 +1,117 @@
+package sampler
+
+import (
+	"context"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/rng"
+)
+
+// typed is the memory for batches of a typed graph.
+type typed struct {
+	types  *graph.Types // nil: the graph has one type and one relation
+	nodes  []uint32     // found so far, by type, then in the order of discovery
+	place  []uint32     // of each node in the order of discovery: its number in nodes
+	rows   []uint32     // of the topology, of all destinations of a hop
+	last   []uint32     // the node after the last of each type, among nodes
+	before []uint32     // last, before the present hop
+}
+
+// sampleTyped is sample for a typed graph. The topology's lists are its rows, so that each relation into a
+// destination draws its own edges. Nodes are numbered in the order of discovery while a hop is drawn; then
+// sources are ordered by type. The order within a type is kept, so the destinations of a type are the first
+// of its sources.
+func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
+	t, fanout := &s.typed, s.fanout
+	s.table.begin()
+	k := enlarge(b.Blocks, len(b.Blocks), len(fanout))
+	b.Blocks, b.Types, b.SeedType = k, t.types, t.types.Of(seeds[0])
+	n, err := s.numberAll(seeds)
+	if err != nil {
+		return err
+	}
+	if n != len(seeds) {
+		return fault.New(fault.ErrInput, "a seed node is listed twice")
+	}
+	t.order(s.nodes[:n])
+	var size Extent
+	for hop := range fanout {
+		l := len(fanout) - 1 - hop
+		t.expand(n)
+		s.degree, s.start = enlarge(s.degree, 0, len(t.rows)), enlarge(s.start, 0, len(t.rows))
+		if err := s.from.Locate(t.rows, s.start, s.degree); err != nil {
+			return err
+		}
+		edges, err := s.count(&k[l], len(t.rows), fanout[l])
+		if err != nil {
+			return err
+		}
+		size = Extent{int64(n), size.Dst + int64(len(t.rows)), size.Edges + edges, Widest(fanout)} // at least
+		if err := s.allow(size); err != nil {
+			return err
+		}
+		if err := s.hop(ctx, &k[l], n, len(t.rows), int(edges), rng.Join(key, uint64(hop)), labor{}); err != nil {
+			return err
+		}
+		n = k[l].NumSrc
+		before := append(t.before[:0], t.last...)
+		t.before = before
+		t.order(s.nodes[:n])
+		k[l].Ends = append(k[l].Ends[:0], t.last...)
+		k[l].Dst = graph.PlaceDestinations(k[l].Dst, before, t.last)
+		for e, at := range k[l].Indices {
+			k[l].Indices[e] = t.place[at]
+		}
+		size.Nodes = int64(n)
+		if err := s.allow(size); err != nil {
+			return err
+		}
+	}
+	b.Input, b.Degree = t.nodes[:n], nil
+	return nil
+}
+
+// order orders nodes, which are in the order of discovery, by type.
+func (t *typed) order(found []uint32) {
+	kinds := len(t.types.Nodes)
+	ends := slices.Grow(t.last[:0], kinds)[:kinds]
+	clear(ends)
+	for _, v := range found {
+		ends[t.types.Of(v)]++
+	}
+	sum := uint32(0)
+	for i, n := range ends {
+		ends[i], sum = sum, sum+n
+	}
+	t.nodes, t.place = enlarge(t.nodes, 0, len(found)), enlarge(t.place, 0, len(found))
+	for i, v := range found {
+		at := &ends[t.types.Of(v)]
+		t.nodes[*at], t.place[i] = v, *at
+		*at++
+	}
+	t.last = ends
+}
+
+// expand lists the rows of the first n nodes, which are the destinations of a hop.
+func (t *typed) expand(n int) {
+	t.rows = t.rows[:0]
+	for _, v := range t.nodes[:n] {
+		first, count := t.types.Rows(v)
+		for r := range count {
+			t.rows = append(t.rows, uint32(first)+uint32(r))
+		}
+	}
+}
+
+// drawKey returns the key of a row's draws: the key of its node, joined by the relation if several lead to
+// the node's type.
+func (t *typed) drawKey(hop uint64, row uint32) uint64 {
+	v, relation := t.types.RowOf(int64(row))
+	key := rng.Join(hop, uint64(v))
+	if first, n := t.types.Into(t.types.Of(v)); n > 1 {
+		key = rng.Join(key, uint64(relation-first))
+	}
+	return key
+}
