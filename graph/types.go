@@ -1,7 +1,9 @@
 package graph
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"unicode/utf8"
 )
@@ -15,7 +17,7 @@ const MostRelations = 64
 // their ids. So all in-neighbours of a node are adjacent, and with one type and one relation a row is a
 // node.
 //
-// Types does not change after Check.
+// Types does not change after Check, which decoding calls.
 type Types struct {
 	Nodes     []NodeType `json:"node_types"`
 	Relations []Relation `json:"relations"` // ascending by destination
@@ -23,6 +25,15 @@ type Types struct {
 	ends  []int64 // of each type: the node id after its last
 	rows  []int64 // of each type: its first row; and the number of rows
 	first []int   // of each type: the first relation into it; and the number of relations
+}
+
+// UnmarshalJSON decodes and checks the types.
+func (t *Types) UnmarshalJSON(b []byte) error {
+	type plain Types // without this method
+	if err := json.Unmarshal(b, (*plain)(t)); err != nil {
+		return err
+	}
+	return t.Check()
 }
 
 // NodeType is a node type: its nodes follow the nodes of the type before.
@@ -101,6 +112,14 @@ func checkName(name string) error {
 		}
 	}
 	return nil
+}
+
+// Equal reports whether two graphs have the same types and relations; nil stands for one of each.
+func (t *Types) Equal(o *Types) bool {
+	if t == nil || o == nil {
+		return t == o
+	}
+	return slices.Equal(t.Nodes, o.Nodes) && slices.Equal(t.Relations, o.Relations)
 }
 
 // Triple returns the names of relation r and its ends, as in "author:writes:paper".

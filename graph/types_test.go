@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +54,7 @@ func TestTypesCheck(t *testing.T) {
 	for want, change := range map[string]func(*Types){
 		"at least one of each":            func(g *Types) { g.Relations = nil },
 		"is not a name":                   func(g *Types) { g.Nodes[1].Name = "" },
+		"is not a name of":                func(g *Types) { g.Nodes[1].Name = strings.Repeat("n", mostName+1) },
 		"control character":               func(g *Types) { g.Relations[0].Name = "a\nb" },
 		`two node types have the name "p`: func(g *Types) { g.Nodes[1].Name = "paper" },
 		"node type author has 0 nodes":    func(g *Types) { g.Nodes[1].Count = 0 },
@@ -116,4 +119,81 @@ func TestTypesRows(t *testing.T) {
 			t.Fatalf("%d rows, want %d", g.NumRows(), row)
 		}
 	})
+}
+
+// typedBatch has the papers 0 and 2 and the author 4 as destinations of its only block, where papers are seeds.
+func typedBatch() *Batch {
+	g := citations()
+	if err := g.Check(); err != nil {
+		panic(err)
+	}
+	return &Batch{Types: g, Input: []uint32{0, 2, 1, 4}, Labels: []int32{0, 1}, Blocks: []Block{
+		{NumSrc: 4, NumDst: 3, Indptr: []uint32{0, 1, 1, 2, 2, 3}, Indices: []uint32{1, 3, 0}, Dst: []uint32{0, 1, 3}, Ends: []uint32{3, 4, 4}},
+		{NumSrc: 3, NumDst: 2, Indptr: []uint32{0, 0, 1, 1, 2}, Indices: []uint32{2, 2}, Dst: []uint32{0, 1}, Ends: []uint32{2, 3, 3}},
+	}}
+}
+
+func TestTypedBatch(t *testing.T) {
+	if err := typedBatch().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, forge := range map[string]func(*Batch){
+		"but the batch has none":             func(b *Batch) { b.Types = nil; b.Blocks[0].Ends = []uint32{4} },
+		"seed nodes have type 3":             func(b *Batch) { b.SeedType = 3 },
+		"seed nodes have type -1":            func(b *Batch) { b.SeedType = -1 },
+		"layer 1: 4 rows instead of 2":       func(b *Batch) { b.SeedType = 1 },
+		"do not divide":                      func(b *Batch) { b.Blocks[0].Ends[2] = 3 },
+		"do not divide 4":                    func(b *Batch) { b.Blocks[0].Ends = []uint32{3, 4} },
+		"descend":                            func(b *Batch) { b.Blocks[0].Ends[0] = 5 },
+		"layer 0: 5 rows instead of 3":       func(b *Batch) { b.Blocks[1].Ends = []uint32{0, 3, 3} },
+		"2 destination positions for 3":      func(b *Batch) { b.Blocks[0].Dst = b.Blocks[0].Dst[:2] },
+		"0 destination positions for 3":      func(b *Batch) { b.Blocks[0].Dst = nil },
+		"layer 0: block: indptr does not de": func(b *Batch) { b.Blocks[0].Ends = nil },
+	} {
+		b := typedBatch()
+		forge(b)
+		if err := b.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestTypesFromJSON(t *testing.T) {
+	b, err := json.Marshal(citations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g Types
+	if err := json.Unmarshal(b, &g); err != nil || g.NumRows() != 8 {
+		t.Errorf("%s: %v", b, err)
+	}
+	for _, text := range []string{`{}`, `{"node_types": 3}`} {
+		if err := json.Unmarshal([]byte(text), new(Types)); err == nil {
+			t.Errorf("%s has no error", text)
+		}
+	}
+}
+
+func TestPlaceDestinations(t *testing.T) {
+	// Two of five sources of the first type, none of the second, one of the third.
+	if got := PlaceDestinations([]uint32{9}, []uint32{2, 2, 3}, []uint32{5, 6, 8}); !slices.Equal(got, []uint32{0, 1, 6}) {
+		t.Error(got)
+	}
+}
+
+// TestTypesEqual compares types by their names, counts and relations.
+func TestTypesEqual(t *testing.T) {
+	a, b := citations(), citations()
+	if !a.Equal(b) || a.Equal(nil) || (*Types)(nil).Equal(a) || !(*Types)(nil).Equal(nil) {
+		t.Error("equal types")
+	}
+	b.Nodes[1].Count++
+	if a.Equal(b) {
+		t.Error("another count")
+	}
+	b = citations()
+	b.Relations[0].Name = "has"
+	if a.Equal(b) {
+		t.Error("another relation")
+	}
 }

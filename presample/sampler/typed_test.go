@@ -1,6 +1,8 @@
 package sampler
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
+	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler/samplertest"
 )
 
@@ -164,4 +167,75 @@ func TestTinyTypes(t *testing.T) {
 	if d := cmp.Diff(want, b, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
 		t.Error(d)
 	}
+}
+
+// lists reads a graph in memory, list by list, as readers of other kinds do: by the numbers of Hop.Node.
+type lists struct{ *inMemory }
+
+func (r lists) Read(ctx context.Context, h *Hop) error {
+	for i := range h.Len() {
+		list := (*graph.CSC)(r.inMemory).Neighbors(h.Node(i))
+		if h.Whole(i) {
+			if err := h.Look(ctx, i, list); err != nil {
+				return err
+			}
+			continue
+		}
+		start, _ := h.Edges(i)
+		pos := make([]int64, h.Count(i))
+		h.Draw(i, pos)
+		for k, p := range pos {
+			h.Out(i)[k] = list[p-start]
+		}
+	}
+	return nil
+}
+
+// TestTypedDraw draws batches of seeds, by a reader of lists, and asks before a batch becomes larger.
+func TestTypedDraw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, types := genTyped(t)
+		fanout := genFanout(t)
+		lo, hi := types.Range(0)
+		seeds := identity(make([]uint32, hi-lo))
+		p := mbfile.Params{BatchSize: len(seeds), Fanout: fanout, Epochs: 1}
+		from := &Seeds{params: p, split: [3]split{{nodes: seeds, labels: make([]int32, len(seeds))}}}
+		from.orders.init(len(seeds), &p)
+		var least Extent
+		s := NewFrom(lists{(*inMemory)(g)}, fanout, Options{Types: types, Check: func(x Extent, _ int64) error { least = x; return nil }})
+		b, err := s.Draw(t.Context(), from, ID{Split: Train})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		picked := slices.Clone(s.picked.Nodes)
+		var want Extent
+		for l := range b.Blocks {
+			want.Dst, want.Edges = want.Dst+int64(b.Blocks[l].NumRows()), want.Edges+int64(len(b.Blocks[l].Indices))
+			checkTypes(t, g, b, l)
+		}
+		want.Nodes, want.Widest = int64(len(b.Input)), Widest(fanout)
+		if least != want {
+			t.Fatalf("the last question is of %+v, want %+v", least, want)
+		}
+		var again Picked
+		if d := cmp.Diff(samplertest.SampleTyped(g, types, picked, fanout, from.Pick(ID{Split: Train}, &again)), b, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(graph.Batch{}, "Labels"), cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
+			t.Fatal(d)
+		}
+		refused := errors.New("refused")
+		for first := range 2 * len(fanout) {
+			left := first
+			s := New(g, fanout, Options{Types: types, Check: func(Extent, int64) error {
+				if left--; left < 0 {
+					return refused
+				}
+				return nil
+			}})
+			if _, err := s.Draw(t.Context(), from, ID{Split: Train}); err != refused {
+				t.Fatalf("question %d: %v", first, err)
+			}
+		}
+	})
 }
