@@ -61,7 +61,7 @@ func (g *inMemory) Read(ctx context.Context, h *Hop) error {
 		}
 		return ctx.Err()
 	}
-	for i := range h.n {
+	for i := range h.Len() {
 		take := h.Count(i)
 		if fill+take > len(s.pos) || h.examined(i) {
 			if err := look(); err != nil {

@@ -58,7 +58,7 @@ func (r Reads) Sub(q Reads) Reads {
 type Hop struct {
 	s     *Sampler
 	first int          // destination 0 is this one of the sampler's nodes
-	n     int          // destinations
+	lists []uint32     // of the topology, for each destination: a node, or a row of a typed graph
 	block *graph.Block // the block to draw; nil: neighbours within the buffer are counted
 	key   uint64       // of the draws
 	labor labor
@@ -67,15 +67,10 @@ type Hop struct {
 }
 
 // Len returns the number of destinations.
-func (h *Hop) Len() int { return h.n }
+func (h *Hop) Len() int { return len(h.lists) }
 
 // Node returns the node of destination i, or its row in a typed graph: the number of its list in the topology.
-func (h *Hop) Node(i int) uint32 {
-	if h.s.typed.types != nil {
-		return h.s.typed.rows[i]
-	}
-	return h.s.nodes[h.first+i]
-}
+func (h *Hop) Node(i int) uint32 { return h.lists[i] }
 
 // Edges returns the number of the first in-edge of destination i in the graph, and its in-degree.
 func (h *Hop) Edges(i int) (start int64, degree int) {
@@ -138,12 +133,7 @@ func (h *Hop) Draw(i int, pos []int64) {
 	h.s.draw(pos, h.s.start[i], h.s.degree[i], h.drawKey(i))
 }
 
-func (h *Hop) drawKey(i int) uint64 {
-	if t := &h.s.typed; t.types != nil {
-		return t.drawKey(h.key, t.rows[i])
-	}
-	return rng.Join(h.key, uint64(h.s.nodes[i]))
-}
+func (h *Hop) drawKey(i int) uint64 { return rng.Join(h.key, uint64(h.lists[i])) }
 
 // Look passes the next piece of the in-neighbours of destination i, for which Whole is true, to the
 // sampler. The sources of the destination are complete after the last piece; until then no other

@@ -214,12 +214,10 @@ func (c *chooser) choose(ctx context.Context, sources []uint32, l *labor, bound 
 	lots, places := c.lots[:cap(c.lots)], c.places[:cap(c.places)]
 	m, at := 0, uint32(0)
 	for piece := range slices.Chunk(sources, chunkEdges) {
-		if err := c.pause(ctx, len(piece)); err != nil {
+		lot, err := c.look(ctx, piece, l)
+		if err != nil {
 			return false, err
 		}
-		lot := c.lot[:len(piece)]
-		l.lots(lot, piece)
-		c.parallel(lot, piece, l)
 		if m+len(lot) > len(lots) {
 			return false, nil
 		}
@@ -321,12 +319,10 @@ func enough(n, d int) uint64 {
 func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	kept, last := c.kept, c.last
 	for piece := range slices.Chunk(sources, chunkEdges) {
-		if err := c.pause(ctx, len(piece)); err != nil {
+		lot, err := c.look(ctx, piece, l)
+		if err != nil {
 			return err
 		}
-		lot := c.lot[:len(piece)]
-		l.lots(lot, piece)
-		c.parallel(lot, piece, l)
 		for i, r := range lot {
 			if r > last {
 				continue
@@ -352,13 +348,19 @@ func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	return nil
 }
 
-// pause looks at the context if enough edges were looked at since the last time.
-func (c *chooser) pause(ctx context.Context, edges int) error {
-	if c.left -= edges; c.left >= 0 {
-		return nil
+// look returns the lots of the next piece of the edges, until the next call. It looks at the context once in
+// edgesAtOnce edges.
+func (c *chooser) look(ctx context.Context, piece []uint32, l *labor) ([]uint64, error) {
+	if c.left -= len(piece); c.left < 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c.left = edgesAtOnce
 	}
-	c.left = edgesAtOnce
-	return ctx.Err()
+	lot := c.lot[:len(piece)]
+	l.lots(lot, piece)
+	c.parallel(lot, piece, l)
+	return lot, nil
 }
 
 // parallel gives edges with the same source as the edge before lots of their own.

@@ -104,17 +104,11 @@ func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, e
 // next call; the caller sets labels. key is the key of (seed, epoch, batch); hops count from 0 at the
 // seed nodes.
 func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
-	fanout := s.fanout
-	s.table.begin()
-	k := binio.Grow(b.Blocks, len(fanout))
-	b.Blocks = k
-	n, err := s.numberAll(seeds)
+	n, err := s.begin(b, seeds)
 	if err != nil {
 		return err
 	}
-	if n != len(seeds) {
-		return fault.New(fault.ErrInput, "a seed node is listed twice")
-	}
+	fanout, k := s.fanout, b.Blocks
 	if err := s.locate(ctx, 0, n, true); err != nil {
 		return err
 	}
@@ -129,7 +123,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err := s.allow(size); err != nil {
 			return err
 		}
-		if err := s.hop(ctx, &k[l], n, n, int(edges), rng.Join(key, uint64(hop)), s.labor.hop(hop)); err != nil {
+		if err := s.hop(ctx, &k[l], n, s.nodes[:n], int(edges), rng.Join(key, uint64(hop)), s.labor.hop(hop)); err != nil {
 			return err
 		}
 		size.Nodes = int64(k[l].NumSrc)
@@ -152,6 +146,17 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		}
 	}
 	return nil
+}
+
+// begin makes the seed nodes the first nodes, and makes room for the blocks. It returns the number of seed nodes.
+func (s *Sampler) begin(b *graph.Batch, seeds []uint32) (int, error) {
+	s.table.begin()
+	b.Blocks = binio.Grow(b.Blocks, len(s.fanout))
+	n, err := s.numberAll(seeds)
+	if err == nil && n != len(seeds) {
+		err = fault.New(fault.ErrInput, "a seed node is listed twice")
+	}
+	return n, err
 }
 
 // allow asks whether the batch may become as large as x, or larger.
@@ -196,7 +201,7 @@ func (s *Sampler) locate(ctx context.Context, lo, hi int, destinations bool) err
 	if err := s.from.Locate(s.nodes[lo:hi], start, s.degree[lo:hi]); err != nil || !s.within.on {
 		return err
 	}
-	s.asked = Hop{s: s, first: lo, n: hi - lo}
+	s.asked = Hop{s: s, first: lo, lists: s.nodes[lo:hi]}
 	return s.from.Read(ctx, &s.asked)
 }
 
@@ -252,10 +257,10 @@ func (s *Sampler) wholeDegree(i int) (uint32, error) {
 	return degree[0], err
 }
 
-// hop draws the in-neighbours of the first dst nodes, in rows of the topology: one block, with counted edges.
-func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, rows, edges int, key uint64, l labor) error {
+// hop draws from lists of the topology, the in-neighbours of the first dst nodes: one block, with counted edges.
+func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst int, lists []uint32, edges int, key uint64, l labor) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
-	s.asked = Hop{s: s, n: rows, block: k, key: key, labor: l}
+	s.asked = Hop{s: s, lists: lists, block: k, key: key, labor: l}
 	if err := s.from.Read(ctx, &s.asked); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"diskgnn/graph"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/rng"
 )
 
@@ -24,17 +23,12 @@ type typed struct {
 // sources are ordered by type. The order within a type is kept, so the destinations of a type are the first
 // of its sources.
 func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
-	t, fanout := &s.typed, s.fanout
-	s.table.begin()
-	k := enlarge(b.Blocks, len(b.Blocks), len(fanout))
-	b.Blocks, b.Types, b.SeedType = k, t.types, t.types.Of(seeds[0])
-	n, err := s.numberAll(seeds)
+	n, err := s.begin(b, seeds)
 	if err != nil {
 		return err
 	}
-	if n != len(seeds) {
-		return fault.New(fault.ErrInput, "a seed node is listed twice")
-	}
+	t, fanout, k := &s.typed, s.fanout, b.Blocks
+	b.Types, b.SeedType = t.types, t.types.Of(seeds[0])
 	t.order(s.nodes[:n])
 	var size Extent
 	for hop := range fanout {
@@ -52,15 +46,14 @@ func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint3
 		if err := s.allow(size); err != nil {
 			return err
 		}
-		if err := s.hop(ctx, &k[l], n, len(t.rows), int(edges), rng.Join(key, uint64(hop)), labor{}); err != nil {
+		if err := s.hop(ctx, &k[l], n, t.rows, int(edges), rng.Join(key, uint64(hop)), labor{}); err != nil {
 			return err
 		}
 		n = k[l].NumSrc
-		before := append(t.before[:0], t.last...)
-		t.before = before
+		t.before = append(t.before[:0], t.last...)
 		t.order(s.nodes[:n])
 		k[l].Ends = append(k[l].Ends[:0], t.last...)
-		k[l].Dst = graph.PlaceDestinations(k[l].Dst, before, t.last)
+		k[l].Dst = graph.PlaceDestinations(k[l].Dst, t.before, t.last)
 		for e, at := range k[l].Indices {
 			k[l].Indices[e] = t.place[at]
 		}
@@ -103,15 +96,4 @@ func (t *typed) expand(n int) {
 			t.rows = append(t.rows, uint32(first)+uint32(r))
 		}
 	}
-}
-
-// drawKey returns the key of a row's draws: the key of its node, joined by the relation if several lead to
-// the node's type.
-func (t *typed) drawKey(hop uint64, row uint32) uint64 {
-	v, relation := t.types.RowOf(int64(row))
-	key := rng.Join(hop, uint64(v))
-	if first, n := t.types.Into(t.types.Of(v)); n > 1 {
-		key = rng.Join(key, uint64(relation-first))
-	}
-	return key
 }

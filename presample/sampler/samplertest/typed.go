@@ -37,12 +37,9 @@ func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, fanout []int,
 				v := found[t][i]
 				first, _ := types.Rows(v)
 				for r := range relations {
-					list := g.Neighbors(uint32(first) + uint32(r))
-					draws := rng.Join(rng.Join(key, uint64(hop)), uint64(v))
-					if relations > 1 {
-						draws = rng.Join(draws, uint64(r))
-					}
-					for _, at := range Draw(len(list), fanout[l], draws) {
+					row := uint32(first) + uint32(r)
+					list := g.Neighbors(row)
+					for _, at := range Draw(len(list), fanout[l], rng.Join(rng.Join(key, uint64(hop)), uint64(row))) {
 						edges = append(edges, of(list[at]))
 					}
 					k.Indptr = append(k.Indptr, uint32(len(edges)))
