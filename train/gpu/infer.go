@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 
-	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
@@ -24,7 +23,8 @@ func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	logits := e.evalInput.results.Float32s()[kernels.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Network.Classes()]
+	_, raw, _ := e.evalInput.parts()
+	logits := binio.View[float32](raw)[:w.prepared.Batch().NumSeeds()*e.opts.Network.Classes()]
 	return logits, e.device.Attached(func() error {
 		if err := e.refresh(); err != nil {
 			return err

@@ -100,6 +100,13 @@ func constantsBytes(n *plan) int64 { return 8*streams(n) + kernels.AdamStepBytes
 // streams counts the streams of dropout; the last is the input projection's.
 func streams(n *plan) int64 { return int64(n.model.Layers() + 1) }
 
+// parts returns the parts of the results.
+func (i *input) parts() (score, logits, shapes []byte) {
+	b := i.results.Bytes()
+	last := int64(len(b)) - i.shapes.Bytes()
+	return b[:kernels.ScoreBytes], b[kernels.ScoreBytes:last], b[last:]
+}
+
 // open makes the resources that are not device memory.
 func (i *input) open(d *cuda.Device) error {
 	var errs [4]error

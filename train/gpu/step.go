@@ -112,9 +112,8 @@ func (e *Engine) compute(i *input) error {
 		b.warm = true
 		err = e.work()
 	}
-	results := i.results.Bytes()
-	return errors.Join(err, e.main.CopyOut(results[:kernels.ScoreBytes], e.train.loss.score),
-		e.main.CopyOut(results[kernels.ScoreBytes:int64(len(results))-i.shapes.Bytes()], e.train.last().data), i.told(e.main))
+	score, logits, _ := i.parts()
+	return errors.Join(err, e.main.CopyOut(score, e.train.loss.score), e.main.CopyOut(logits, e.train.last().data), i.told(e.main))
 }
 
 // work launches the part that is the same for every batch.
@@ -159,17 +158,17 @@ func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	if err := i.wrong(); err != nil {
 		return nil, fmt.Errorf("gpu: step %d: %w", i.step+1, err)
 	}
-	results := i.results.Bytes()
+	score, logits, _ := i.parts()
 	o := &i.outcome
 	*o = engine.Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
-	o.Loss, o.Correct = kernels.Score(results[:kernels.ScoreBytes])
+	o.Loss, o.Correct = kernels.Score(score)
 	if terms := e.train.lossKind.Terms(int64(i.labelled), e.opts.Network.Classes()); terms > 0 {
 		o.Loss /= float64(terms)
 	}
 	if err := e.times(&o.Times, i); err != nil {
 		return nil, err
 	}
-	o.Logits = binio.View[float32](results[kernels.ScoreBytes:])[:i.seeds*e.opts.Network.Classes()]
+	o.Logits = binio.View[float32](logits)[:i.seeds*e.opts.Network.Classes()]
 	if math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0) {
 		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features are not finite, or the learning rate %v is too high",
 			i.step+1, o.Loss, e.adam.rate)

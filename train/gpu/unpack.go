@@ -38,14 +38,14 @@ func (i *input) take(s *cuda.Stream, w *Work, f engine.Features, capture bool) e
 
 // told enqueues the copy of the shapes of the batch's blocks to the results.
 func (i *input) told(s *cuda.Stream) error {
-	results := i.results.Bytes()
-	return s.CopyOut(results[int64(len(results))-i.shapes.Bytes():], i.shapes)
+	_, _, shapes := i.parts()
+	return s.CopyOut(shapes, i.shapes)
 }
 
 // wrong returns the error of a batch that the device found wrong, once its shapes have been told.
 func (i *input) wrong() error {
-	results := i.results.Bytes()
-	words := binio.View[uint32](results[int64(len(results))-i.shapes.Bytes():])
+	_, _, shapes := i.parts()
+	words := binio.View[uint32](shapes)
 	for l := range len(words) / len(kernels.Shape{}) {
 		if what := kernels.Wrong(words[l*len(kernels.Shape{})+kernels.ShapeWrong]); what != "" {
 			return fault.New(fault.ErrCorrupt, "layer %d of the batch: %s", l, what)
@@ -68,11 +68,10 @@ func (i *input) unpack(s *cuda.Stream) error {
 func (i *input) unpackBlock(s *cuda.Stream, l int) error {
 	n, b, c := i.plan, &i.now.blocks[l], &i.at.scratch
 	on := func(p span) cuda.Buffer { return p.on(i.frame) }
-	word := func(at int) cuda.Buffer {
-		return i.shapes.Slice(int64(l)*kernels.ShapeBytes+4*int64(at), 4)
-	}
+	shape := i.shapes.Slice(int64(l)*kernels.ShapeBytes, kernels.ShapeBytes)
+	word := func(at int) cuda.Buffer { return shape.Slice(4*int64(at), 4) }
 	edges := kernels.Count{Most: i.now.sizes.Edges[l], At: word(kernels.ShapeEdges)}
-	u := kernels.Unpack{Words: on(i.at.bits), Shape: i.shapes.Slice(int64(l)*kernels.ShapeBytes, kernels.ShapeBytes), Sources: b.src, Destinations: b.dst, Edges: edges,
+	u := kernels.Unpack{Words: on(i.at.bits), Shape: shape, Sources: b.src, Destinations: b.dst, Edges: edges,
 		Indptr: b.indptr, Indices: b.indices, Positions: b.positions, Places: b.place, Sums: on(c.sums)}
 	if n.model.Weighing() == model.Averaged {
 		u.Means = b.outer
