@@ -51,8 +51,8 @@ func (e *edges) pages(f *File, b []byte, off int64) (head, tail []byte, err erro
 	return head, tail, h.pages(pages, off+int64(len(head)))
 }
 
-// mostEdge bounds an edge: a block of too few pages for a direct write, with both ends.
-const mostEdge = leastDirect + 2*binio.Page
+// longestEdge bounds an edge: a block of too few pages for a direct write, with both ends.
+const longestEdge = leastDirect + 2*binio.Page
 
 // add keeps a copy of b, after it has made room. It writes longer bytes, which are no edge: the file has no
 // direct writes.
@@ -60,7 +60,7 @@ func (e *edges) add(f *File, b []byte, off int64) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if len(b) > mostEdge {
+	if len(b) > longestEdge {
 		return f.WriteCached(b, off)
 	}
 	e.mu.Lock()

@@ -22,7 +22,7 @@ func TestEdgesAreWritten(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer w.Close()
-		w.edges.mem = w.edges.mem[:0:mostEdge]
+		w.edges.mem = w.edges.mem[:0:longestEdge]
 		s := w.Stream()
 		var out [2]*File
 		var want [2][]byte
@@ -72,11 +72,10 @@ func TestEdgesAreWritten(t *testing.T) {
 	})
 }
 
-// TestShortEdges writes more edges than the list has room for: it does not grow, and the file has the bytes.
-func TestShortEdges(t *testing.T) {
-	set := files(t)
-	const n = 2*mostEdges + 100
-	out, err := set.Create("f", 2*n)
+// writers returns a new file of the set, and writers for one goroutine that fills blocks.
+func writers(t *testing.T, set *Set, size int64) (*File, *Writers) {
+	t.Helper()
+	out, err := set.Create("f", size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,15 @@ func TestShortEdges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	t.Cleanup(w.Close)
+	return out, w
+}
+
+// TestShortEdges writes more edges than the list has room for: it does not grow, and the file has the bytes.
+func TestShortEdges(t *testing.T) {
+	set := files(t)
+	const n = 2*mostEdges + 100
+	out, w := writers(t, set, 2*n)
 	room := cap(w.edges.list)
 	s, want := w.Stream(), make([]byte, 2*n)
 	for k := range n {
@@ -109,7 +116,7 @@ func TestShortEdges(t *testing.T) {
 // TestAnEdgeFails fails the write of an edge when Drain writes it, and when it makes room for another.
 func TestAnEdgeFails(t *testing.T) {
 	boom := errors.New("boom")
-	for _, room := range []int{mostEdge, edgeBytes} {
+	for _, room := range []int{longestEdge, edgeBytes} {
 		in := &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpWrite }}
 		dir, _, err := stage.Begin(vfs.Inject(disk, in), t.TempDir()+"/D", stage.Spec{}, false)
 		if err != nil {
@@ -118,18 +125,10 @@ func TestAnEdgeFails(t *testing.T) {
 		defer dir.Close()
 		set := NewSet(dir, 0)
 		defer set.Close()
-		out, err := set.Create("f", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := NewWriters(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Close()
+		out, w := writers(t, set, 1<<20)
 		w.edges.mem = w.edges.mem[:0:room]
 		s := w.Stream()
-		for k := range 40 { // 40 × 1,000 bytes are more than mostEdge
+		for k := range 40 { // 40 × 1,000 bytes are more than longestEdge
 			if err = s.Seek(t.Context(), out, int64(k)*2000); err == nil {
 				err = s.Write(t.Context(), make([]byte, 1000))
 			}
