@@ -138,7 +138,7 @@ func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *s
 		if fsys != vfs.OS { // its topology cannot be mapped, so only its bytes are checked
 			return dataset.Check(ctx, fsys, dir, m, stage.Bytes)
 		}
-		d, err := dataset.Open(fsys, dir)
+		d, err := dataset.OpenAny(fsys, dir)
 		if err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func drawPage(ctx context.Context, v *inspected, name string, rep progress.Repor
 	var p *inspection.Page
 	switch {
 	case v.Dataset != nil:
-		d, err := dataset.Open(vfs.OS, v.Dir)
+		d, err := dataset.OpenAny(vfs.OS, v.Dir)
 		if err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func inspect(v *inspected) ([]line, error) {
 	part := []line{{"part", "a shard: diskgnn merge combines all shards"}}
 	switch v.Format {
 	case dataset.Format.Name:
-		d, err := dataset.Open(vfs.OS, v.Dir)
+		d, err := dataset.OpenAny(vfs.OS, v.Dir)
 		if err != nil {
 			return nil, err
 		}

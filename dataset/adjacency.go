@@ -23,12 +23,12 @@ func (d *Dataset) Offsets(ctx context.Context, rep progress.Reporter) (_ *graph.
 	defer func() { err = d.damaged(err) }()
 	task := rep.Task("read offsets", d.facts.size(IndptrFile), progress.Bytes)
 	defer task.Done()
-	o := graph.NewOffsets(d.facts.Nodes)
+	o := graph.NewOffsets(d.facts.Rows())
 	var at, last int64 // the next entry, and the one before
 	return o, d.scan(ctx, IndptrFile, func(piece []byte) error {
 		entries := binio.View[int64](piece)
 		for i, p := range entries {
-			if p < last || p > d.facts.Edges || at+int64(i) == 0 && p != 0 || at+int64(i) == d.facts.Nodes && p != d.facts.Edges {
+			if p < last || p > d.facts.Edges || at+int64(i) == 0 && p != 0 || at+int64(i) == d.facts.Rows() && p != d.facts.Edges {
 				return d.badOffset(p, at+int64(i))
 			}
 			last = p

@@ -75,7 +75,7 @@ func TestFutureVersions(t *testing.T) {
 		compression string
 		want        error
 	}{
-		{5, "", fault.ErrVersion}, {3, "", fault.ErrCorrupt}, {4, "zstd", fault.ErrCorrupt}, {2, "brotli", fault.ErrVersion}, {1, "zstd", fault.ErrCorrupt}, {2, "", fault.ErrCorrupt},
+		{6, "", fault.ErrVersion}, {5, "", fault.ErrCorrupt}, {3, "", fault.ErrCorrupt}, {4, "zstd", fault.ErrCorrupt}, {2, "brotli", fault.ErrVersion}, {1, "zstd", fault.ErrCorrupt}, {2, "", fault.ErrCorrupt},
 	} {
 		out := filepath.Join(t.TempDir(), "D")
 		dir, _, err := stage.Begin(datasettest.FS, out, stage.Spec{Format: stage.Format{Name: dataset.Format.Name, Version: c.version}, Params: "test"}, false)

@@ -20,12 +20,16 @@ import (
 
 // Raw is a small dataset in memory: the arrays of the data files.
 type Raw struct {
-	Indptr   []int64  // nodes+1 offsets, ascending from 0 to len(Indices)
-	Indices  []uint32 // in-neighbours of every node, ascending within a node
-	Features []byte   // nodes × Dim elements of DType
-	DType    dtype.Type
-	Dim      int
-	Labels   []int32 // one per node, graph.Unlabelled where there is none; nil: no labels and splits
+	Indptr  []int64  // nodes+1 offsets, ascending from 0 to len(Indices)
+	Indices []uint32 // in-neighbours of every node, ascending within a node
+	// Types, unless nil, are the types of a typed graph, which has a row of Indptr for each node and relation
+	// into its type. LabelledType is the type with Labels that are not graph.Unlabelled.
+	Types        *graph.Types
+	LabelledType int
+	Features     []byte // nodes × Dim elements of DType
+	DType        dtype.Type
+	Dim          int
+	Labels       []int32 // one per node, graph.Unlabelled where there is none; nil: no labels and splits
 	// Targets, unless nil, has the classes of a multi-label graph, a row of bits for each node as in
 	// graph.Batch.Targets. Labels are then 0, or graph.Unlabelled for nodes with a row of zeros.
 	Targets []byte
@@ -42,15 +46,26 @@ type Raw struct {
 }
 
 // NumNodes returns the number of nodes.
-func (r *Raw) NumNodes() int { return len(r.Indptr) - 1 }
+func (r *Raw) NumNodes() int {
+	if r.Types != nil {
+		return int(r.Types.NumNodes())
+	}
+	return len(r.Indptr) - 1
+}
+
+func (r *Raw) form() Form {
+	return Form{r.Compress, r.NodeIDs != nil || r.Names != nil, r.Types != nil}
+}
 
 // createParams are the content parameters of a dataset made from memory: there
 // is nothing to make it from but the content itself.
 type createParams struct {
-	Source      string `json:"source"`
-	Content     string `json:"content_sha256"`
-	ClassNames  string `json:"class_names_sha256,omitempty"` // which Content, as older readers check it, does not cover
-	Compression string `json:"compression,omitempty"`
+	Source      string       `json:"source"`
+	Content     string       `json:"content_sha256"`
+	ClassNames  string       `json:"class_names_sha256,omitempty"` // which Content, as older readers check it, does not cover
+	Compression string       `json:"compression,omitempty"`
+	Types       *graph.Types `json:"types,omitempty"`
+	Labelled    int          `json:"labelled_type,omitempty"`
 }
 
 // Create writes a dataset from memory to the directory out, or does nothing if out has the same
@@ -59,7 +74,7 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), hashClassNames(r.ClassNames), CompressionName(r.Compress)}, Form{r.Compress, r.NodeIDs != nil || r.Names != nil}, false, progress.Discard)
+	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), hashClassNames(r.ClassNames), CompressionName(r.Compress), r.Types, r.LabelledType}, r.form(), false, progress.Discard)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
@@ -87,6 +102,7 @@ func (r *Raw) facts() Facts {
 	f := Facts{
 		Nodes: int64(r.NumNodes()), Edges: int64(len(r.Indices)), Dim: r.Dim, DType: r.DType, Classes: r.Classes,
 		Train: int64(len(r.Train)), Valid: int64(len(r.Valid)), Test: int64(len(r.Test)),
+		Types: r.Types, LabelledType: r.LabelledType,
 	}
 	if r.Compress {
 		f.Compression = Zstd
@@ -155,13 +171,18 @@ func (r *Raw) hash() string {
 
 // check refuses content that the format does not allow.
 func (r *Raw) check() error {
-	n := r.NumNodes()
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+	if r.Types != nil {
+		if err := r.Types.Check(); err != nil {
+			return bad("%w", err)
+		}
+	}
+	n, rows, facts := r.NumNodes(), len(r.Indptr)-1, r.facts()
 	switch {
-	case n < 1 || r.Indptr[0] != 0 || r.Indptr[n] != int64(len(r.Indices)) || !slices.IsSorted(r.Indptr):
+	case rows < 1 || rows != int(facts.Rows()) || r.Indptr[0] != 0 || r.Indptr[rows] != int64(len(r.Indices)) || !slices.IsSorted(r.Indptr):
 		return bad("indptr does not ascend from 0 to the number of edges, %d", len(r.Indices))
-	case !FeatureType(r.DType) || r.Dim < 1 || r.Dim > MaxDim || len(r.Features) != n*r.Dim*r.DType.Size():
-		return bad("the features have %d bytes, which are not %d rows of %d × %s", len(r.Features), n, r.Dim, r.DType)
+	case !FeatureType(r.DType) || r.Dim < 1 || r.Dim > MaxDim || len(r.Features) != int(facts.FeatureRows())*r.Dim*r.DType.Size():
+		return bad("the features have %d bytes, which are not %d rows of %d × %s", len(r.Features), facts.FeatureRows(), r.Dim, r.DType)
 	case r.Labels == nil && (r.Classes != 0 || r.Targets != nil || len(r.Train)+len(r.Valid)+len(r.Test) > 0):
 		return bad("the dataset has %d classes, or splits, but no labels", r.Classes)
 	case r.Labels != nil && (len(r.Labels) != n || r.Classes < 1 || r.Classes > math.MaxInt32):
@@ -178,14 +199,17 @@ func (r *Raw) check() error {
 		}
 		element, b = element+int64(len(piece)/r.DType.Size()), b[len(piece):]
 	}
-	g := graph.CSC{Indptr: r.Indptr, Indices: r.Indices}
-	for v := range n {
-		row := g.Neighbors(uint32(v))
-		if !slices.IsSorted(row) || len(row) > 0 && int(row[len(row)-1]) >= n {
-			return bad("in-neighbours of node %d are out of order or out of range", v)
+	g, d := graph.CSC{Indptr: r.Indptr, Indices: r.Indices}, Dataset{facts: facts}
+	for i := range rows {
+		row := g.Neighbors(uint32(i))
+		if !slices.IsSorted(row) || len(row) > 0 && int(row[len(row)-1]) >= n || d.checkSources(int64(i), row) != nil {
+			return bad("in-neighbours of row %d are out of order or out of range", i)
 		}
-		if r.Labels == nil {
-			continue
+	}
+	lo, hi := facts.labelledRange()
+	for v := range len(r.Labels) {
+		if c := r.Labels[v]; c != graph.Unlabelled && (int64(v) < lo || int64(v) >= hi) {
+			return bad("node %d has a label, but nodes %d to %d have the labels", v, lo, hi-1)
 		}
 		if c := r.Labels[v]; c != graph.Unlabelled && uint32(c) >= uint32(r.Classes) {
 			return bad("node %d has the class %d, but there are only %d classes, counted from 0", v, c, r.Classes)

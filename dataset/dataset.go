@@ -21,10 +21,10 @@ type Dataset struct {
 	facts Facts
 }
 
-// Open opens a dataset directory. It reads and checks meta.json, and checks that every file exists
+// OpenAny opens a dataset directory, also of a typed graph. It reads and checks meta.json, and checks that every file exists
 // with the right size; contents are checked as they are read. Damage, here and in the methods, is an
 // error of kind fault.ErrCorrupt with a hint how to make the dataset again.
-func Open(fsys vfs.FS, dir string) (*Dataset, error) {
+func OpenAny(fsys vfs.FS, dir string) (*Dataset, error) {
 	m, err := stage.Open(fsys, dir, kind, forms.Formats(formatName)...)
 	if err != nil {
 		return nil, err
@@ -43,12 +43,11 @@ func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 	if err := d.facts.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	has, err := forms.Of(dir, m.Format)
-	if err != nil {
+	if _, err := forms.Of(dir, m.Format); err != nil {
 		return nil, err
 	}
-	if form := d.facts.form(); form != has {
-		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, original ids: %t; its format %s says otherwise", dir, form.Compressed, form.OriginalIDs, m.Format)
+	if form := d.facts.form(); form.Format() != m.Format {
+		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, original ids: %t, types: %t; its format %s says otherwise", dir, form.Compressed, form.OriginalIDs, form.Typed, m.Format)
 	}
 	for _, name := range d.facts.dataFiles() {
 		f, ok := m.File(name)
@@ -142,7 +141,11 @@ func (d *Dataset) Labels() (_ []int32, err error) {
 
 // checkLabels checks the labels of some nodes, from the given one on.
 func (d *Dataset) checkLabels(first int64, labels []int32) error {
+	lo, hi := d.facts.labelledRange()
 	for i, c := range labels {
+		if v := first + int64(i); c != graph.Unlabelled && (v < lo || v >= hi) {
+			return fault.New(fault.ErrCorrupt, "%s: node %d has the class %d, but nodes %d to %d have the labels", d.path(LabelsFile), v, c, lo, hi-1)
+		}
 		if c != graph.Unlabelled && uint32(c) >= uint32(d.facts.Classes) {
 			return fault.New(fault.ErrCorrupt, "%s: node %d has the class %d, but there are only %d classes, counted from 0", d.path(LabelsFile), first+int64(i), c, d.facts.Classes)
 		}

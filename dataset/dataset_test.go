@@ -197,13 +197,14 @@ func TestCreateRefuses(t *testing.T) {
 // TestEveryByte flips each byte of each file of a small dataset and checks that
 // a full verification fails, naming the file.
 func TestEveryByte(t *testing.T) {
-	t.Run("raw", func(t *testing.T) { everyByte(t, false) })
-	t.Run("compressed", func(t *testing.T) { everyByte(t, true) })
+	tiny := datasettest.Tiny(t)
+	t.Run("raw", func(t *testing.T) { everyByte(t, tiny) })
+	tiny.Compress = true
+	t.Run("compressed", func(t *testing.T) { everyByte(t, tiny) })
+	t.Run("typed", func(t *testing.T) { everyByte(t, citations()) })
 }
 
-func everyByte(t *testing.T, compress bool) {
-	raw := datasettest.Tiny(t)
-	raw.Compress = compress
+func everyByte(t *testing.T, raw dataset.Raw) {
 	d := datasettest.Create(t, t.TempDir(), raw)
 	for name, content := range stagetest.Files(t, d.Dir()) {
 		path := filepath.Join(d.Dir(), name)
@@ -236,7 +237,7 @@ func everyByte(t *testing.T, compress bool) {
 }
 
 func openAndVerify(t *testing.T, dir string) error {
-	d, err := dataset.Open(datasettest.FS, dir)
+	d, err := dataset.OpenAny(datasettest.FS, dir)
 	if err != nil {
 		return err
 	}

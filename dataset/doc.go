@@ -7,7 +7,8 @@
 // # Format
 //
 // The format is "diskgnn.dataset". Version 1 is the plain form; version 2 has compressed features;
-// versions 3 and 4 are versions 1 and 2 with original ids of the nodes. Nothing else differs. A
+// versions 3 and 4 are versions 1 and 2 with original ids of the nodes. Nothing else differs.
+// Version 5 has a typed graph; its facts say which of these properties it has, too. A
 // dataset for prediction only has neither labels nor splits: its label_kind is "none". A directory
 // holds
 //
@@ -35,7 +36,7 @@
 // shapes, and each file is exactly as long as its content.
 //
 //	file          element  count        content
-//	indptr.bin    int64    nodes+1      ascending from 0 to edges
+//	indptr.bin    int64    nodes+1      ascending from 0 to edges (version 5: rows+1)
 //	indices.bin   uint32   edges        in-neighbours of node v at indptr[v] … indptr[v+1],
 //	                                    ascending; equal neighbours are parallel edges
 //	features.bin  dtype    nodes × dim  row-major: float32, float16 or bfloat16, all finite
@@ -54,6 +55,15 @@
 //	train.bin     uint32   train        node ids, strictly ascending; no node is in two
 //	valid.bin     uint32   valid        splits, and every node of a split has a label
 //	test.bin      uint32   test
+//
+// # Typed graphs
+//
+// A typed graph has node types and relations. A type is a range of node ids. A relation has a name and leads
+// from one type to one type; at most 64 lead to a type. A row of the topology is a pair of a node and a relation
+// into its type: indptr.bin has an offset for each row, and the in-neighbours of a row ascend. Rows are in the
+// order of their nodes, and of the relations for each node (see graph.Types). Types without features follow
+// all others: features.bin has rows for the nodes before them. Labels and splits are of nodes of one type; all
+// others are unlabelled.
 //
 // # Checksums
 //
@@ -116,7 +126,13 @@
 //	name_bytes           the size of names.bin, where there is one
 //	class_name_bytes     the size of class_names.txt, where there is one
 //	node_id_bytes        4 (8 is reserved for more than 2³² nodes)
-//	node_types,          absent: reserved for heterogeneous graphs
+//	types                version 5: node_types, each with name, nodes and features (whether its
+//	                     nodes have any), and relations, ascending by destination, each with name,
+//	                     source and destination (places among node_types)
+//	labelled_type        the type of the nodes with labels, where it is not the first
+//	needs                version 5: what a reader must know, of "types", "compressed features"
+//	                     and "original ids"; a reader refuses others
+//	node_types,          absent: earlier names of types
 //	edge_types
 //	edge_dim             absent: reserved for edge features
 //

@@ -135,6 +135,13 @@ type Facts struct {
 
 	NodeIDBytes int `json:"node_id_bytes"`
 
+	// Types are the node types and relations of a typed graph; nil: there is one of each. Nodes of the type
+	// LabelledType have the labels and splits. Needs lists what a reader of the dataset must know: see the
+	// package comment.
+	Types        *graph.Types `json:"types,omitempty"`
+	LabelledType int          `json:"labelled_type,omitempty"`
+	Needs        []string     `json:"needs,omitempty"`
+
 	// Reserved for later versions: a dataset that sets one of them is an error of kind
 	// fault.ErrVersion.
 	NodeTypes []string `json:"node_types,omitempty"`
@@ -167,11 +174,11 @@ func (f *Facts) split(name string) (int64, bool) {
 func (f *Facts) size(name string) int64 {
 	switch name {
 	case IndptrFile:
-		return (f.Nodes + 1) * 8
+		return (f.Rows() + 1) * 8
 	case IndicesFile:
 		return f.Edges * nodeIDBytes
 	case FeaturesFile:
-		return f.Nodes * int64(f.RowBytes())
+		return f.FeatureRows() * int64(f.RowBytes())
 	case LabelsFile:
 		return f.Nodes * 4
 	case TargetsFile:
@@ -217,6 +224,9 @@ func (f *Facts) check() error {
 	}
 	if f.Labelled() && f.Metric != classMetric && f.Metric != multiHotMetric {
 		return fault.New(fault.ErrVersion, "it needs a newer program: its metric is %.20q", f.Metric)
+	}
+	if err := f.checkTypes(); err != nil {
+		return err
 	}
 	parts := []int64{f.Train, f.Valid, f.Test, f.Unlabelled}
 	switch {

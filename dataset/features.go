@@ -64,7 +64,7 @@ func (d *Dataset) Features() (_ *FeatureReader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &FeatureReader{of: d, f: f, pieces: p, rowBytes: int64(d.RowBytes()), rows: d.facts.Nodes}, nil
+	return &FeatureReader{of: d, f: f, pieces: p, rowBytes: int64(d.RowBytes()), rows: d.facts.FeatureRows()}, nil
 }
 
 // damaged adds to an error how the dataset is made again.

@@ -23,15 +23,21 @@ const (
 type Form struct {
 	Compressed  bool // the features are compressed
 	OriginalIDs bool // the dataset has original ids of the nodes
+	// Typed says that the graph has several node types or relations. Such a dataset has one version, and names
+	// its other properties itself.
+	Typed bool
 }
 
 const formatName = "diskgnn.dataset"
 
 // forms has the properties of each version of the format.
-var forms = stage.Versions[Form]{1: {}, 2: {Compressed: true}, 3: {OriginalIDs: true}, 4: {Compressed: true, OriginalIDs: true}}
+var forms = stage.Versions[Form]{1: {}, 2: {Compressed: true}, 3: {OriginalIDs: true}, 4: {Compressed: true, OriginalIDs: true}, 5: {Typed: true}}
 
 // Format returns the format, with the version that has the properties.
 func (f Form) Format() stage.Format {
+	if f.Typed {
+		f = Form{Typed: true}
+	}
 	for version, form := range forms {
 		if form == f {
 			return stage.Format{Name: formatName, Version: version}
@@ -41,7 +47,7 @@ func (f Form) Format() stage.Format {
 }
 
 // form returns that which the facts call for.
-func (f *Facts) form() Form { return Form{f.Compression != "", f.OriginalIDs != ""} }
+func (f *Facts) form() Form { return Form{f.Compression != "", f.OriginalIDs != "", f.Types != nil} }
 
 // idFiles lists the files that hold the nodes' original ids.
 func (f *Facts) idFiles() []string {

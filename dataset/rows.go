@@ -58,7 +58,7 @@ func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Discard()) }()
-	step, _ := BlockRows(f.Nodes, f.Dim, f.DType)
+	step, _ := BlockRows(f.FeatureRows(), f.Dim, f.DType)
 	blocks := make([]*rowBlock, slots)
 	for i := range blocks {
 		blocks[i] = newRowBlock(step, f.Dim, f.DType)
@@ -66,13 +66,13 @@ func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots
 	start := w.state.Rows
 	bounds := func(i int) (lo, hi int64) {
 		lo = start + int64(i)*step
-		return lo, min(lo+step, f.Nodes)
+		return lo, min(lo+step, f.FeatureRows())
 	}
-	task := rep.Task("write features", f.Nodes*int64(f.RowBytes()), progress.Bytes)
+	task := rep.Task("write features", f.FeatureRows()*int64(f.RowBytes()), progress.Bytes)
 	defer task.Done()
 	task.Add(start * int64(f.RowBytes()))
 	checkpoint := int64(0)
-	err = errgroup.Ordered(ctx, int((f.Nodes-start+step-1)/step), blocks,
+	err = errgroup.Ordered(ctx, int((f.FeatureRows()-start+step-1)/step), blocks,
 		func(ctx context.Context, b *rowBlock, i int) error {
 			lo, hi := bounds(i)
 			return fill(ctx, lo, hi, b.values[:(hi-lo)*int64(f.Dim)])
@@ -84,7 +84,7 @@ func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots
 				return err
 			}
 			task.Add(int64(len(out)))
-			if checkpoint += int64(len(out)); checkpoint < w.checkpoint || hi == f.Nodes {
+			if checkpoint += int64(len(out)); checkpoint < w.checkpoint || hi == f.FeatureRows() {
 				return nil
 			}
 			checkpoint = 0

@@ -165,7 +165,7 @@ func (d *Dataset) checkIndptr(t *Topology) func(off int64, b []byte) error {
 			}
 			last = p
 		}
-		if end := len(ptr) - 1; last > d.facts.Edges || first+int64(end) == d.facts.Nodes && last != d.facts.Edges {
+		if end := len(ptr) - 1; last > d.facts.Edges || first+int64(end) == d.facts.Rows() && last != d.facts.Edges {
 			return bad(end)
 		}
 		return nil
@@ -200,6 +200,9 @@ func (d *Dataset) checkIndices(t *Topology) func(off int64, b []byte) error {
 				if row[i] < row[i-1] {
 					return d.descending(int64(v), row[i], row[i-1], from+int64(i))
 				}
+			}
+			if err := d.checkSources(int64(v), row); err != nil {
+				return err
 			}
 			lo = max(hi, lo)
 		}

@@ -229,6 +229,9 @@ func (w *Writer) Commit(run any) error {
 	slices.SortStableFunc(w.state.Files, func(a, b stage.File) int { return cmp.Compare(place(a.Name), place(b.Name)) })
 	f := &w.state.Facts
 	f.NodeIDBytes = nodeIDBytes
+	if f.Types != nil {
+		f.Needs = f.needs()
+	}
 	switch {
 	case !f.Labelled():
 		f.Unlabelled = f.Nodes

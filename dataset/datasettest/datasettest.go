@@ -219,7 +219,7 @@ func Create(t TB, dir string, r dataset.Raw) *dataset.Dataset {
 	if err := dataset.Create(FS, out, r); err != nil {
 		t.Fatalf("create the dataset: %v", err)
 	}
-	d, err := dataset.Open(FS, out)
+	d, err := dataset.OpenAny(FS, out)
 	if err != nil {
 		t.Fatalf("open the dataset: %v", err)
 	}
