@@ -43,6 +43,8 @@ func generateCommand() command {
 			dtypeFlag("type of the features: float32, float16 or bfloat16", string(o.DType), &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			boolFlag("multi-label", "give nodes any number of classes", &o.MultiLabel),
+			intFlag("types", "number of node types; the first has half of the nodes and all labels", "", &o.Types, 1),
+			intFlag("featureless", "number of types without features, the last ones", "", &o.Featureless, 0),
 			positiveFlag("train-ratio", "share of the nodes for training; validation and test get a fifth of it each", &o.TrainRatio),
 			seedFlag(&o.Seed),
 		}, stageFlags(&o.Workers, &o.Memory, &o.Force)...),

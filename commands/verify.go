@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/graph"
 	"diskgnn/inspection"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/chart"
@@ -244,7 +245,7 @@ func drawPage(ctx context.Context, v *inspected, name string, rep progress.Repor
 	var p *inspection.Page
 	switch {
 	case v.Dataset != nil:
-		d, err := dataset.OpenAny(vfs.OS, v.Dir)
+		d, err := dataset.Open(vfs.OS, v.Dir)
 		if err != nil {
 			return err
 		}
@@ -325,8 +326,9 @@ func inspect(v *inspected) ([]line, error) {
 func datasetLines(f *dataset.Facts) []line {
 	lines := []line{
 		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
-		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
+		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.FeatureRows()*int64(f.RowBytes())))},
 	}
+	lines = append(lines, typeLines(f.Types)...)
 	if f.Labelled() {
 		lines = append(lines,
 			line{"classes", fmt.Sprintf("%d%s, scored by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
@@ -339,6 +341,33 @@ func datasetLines(f *dataset.Facts) []line {
 		lines = append(lines, line{"ids", "nodes are renumbered; the dataset keeps the numbers of the source"})
 	case dataset.IDNames:
 		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
+	}
+	return lines
+}
+
+// mostTypesShown is the number of node types, and of relations into each, that have lines.
+const mostTypesShown = 16
+
+// typeLines has a line for each node type, with the relations into it.
+func typeLines(t *graph.Types) []line {
+	if t == nil {
+		return nil
+	}
+	var lines []line
+	for i, k := range t.Nodes[:min(len(t.Nodes), mostTypesShown)] {
+		text := units.Of(k.Count, "node")
+		if !k.Features {
+			text += " without features"
+		}
+		var into []string
+		from, n := t.Into(i)
+		for r := range min(n, mostTypesShown) {
+			into = append(into, t.Triple(from+r))
+		}
+		if n > 0 {
+			text += "; " + strings.Join(into, ", ")
+		}
+		lines = append(lines, line{"type", k.Name + ": " + text})
 	}
 	return lines
 }

@@ -37,13 +37,58 @@ type generateParams struct {
 
 	Compression string `json:"compression,omitempty"`
 	MultiLabel  bool   `json:"multi_label,omitempty"`
+	Types       int    `json:"types,omitempty"` // more than 1
+	Featureless int    `json:"featureless,omitempty"`
 }
 
 func (o *GenerateOptions) params() generateParams {
 	train, valid, test := o.splits()
-	return generateParams{
-		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel,
+	p := generateParams{
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel, o.Types, o.Featureless,
 	}
+	if p.Types == 1 {
+		p.Types = 0
+	}
+	return p
+}
+
+// generator returns the graph that the parameters decide, and its types; nil for one.
+func (p *generateParams) generator() (generator, *graph.Types, error) {
+	q := synth.Params{Nodes: p.Nodes, AvgDegree: p.AvgDegree, Dim: p.Dim, Classes: p.Classes, Seed: p.Seed, Train: p.Train, Valid: p.Valid, Test: p.Test}
+	o := GenerateOptions{Nodes: p.Nodes, Types: max(p.Types, 1), Featureless: p.Featureless}
+	types := o.types()
+	if types == nil {
+		m, err := synth.New(q)
+		return untyped{m}, nil, err
+	}
+	if err := types.Check(); err != nil {
+		return nil, nil, err
+	}
+	m, err := synth.NewTyped(q, types)
+	return typedModel{m, types}, types, err
+}
+
+// generator is a graph as a function of its nodes and rows.
+type generator interface {
+	// Of returns the model of a node, and its number in it.
+	Of(v uint32) (*synth.Model, uint32)
+	// row appends the sources of a row of the topology.
+	row(dst []uint32, row int64) []uint32
+}
+
+type untyped struct{ *synth.Model }
+
+func (m untyped) Of(v uint32) (*synth.Model, uint32)   { return m.Model, v }
+func (m untyped) row(dst []uint32, row int64) []uint32 { return m.Neighbors(dst, uint32(row)) }
+
+type typedModel struct {
+	*synth.Typed
+	types *graph.Types
+}
+
+func (m typedModel) row(dst []uint32, row int64) []uint32 {
+	v, relation := m.types.RowOf(row)
+	return m.Row(dst, v, relation)
 }
 
 // GenerateAgrees returns nil if Generate would begin, resume, or find finished the dataset out, and
@@ -53,7 +98,7 @@ func GenerateAgrees(ctx context.Context, fsys vfs.FS, out string, o GenerateOpti
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	return Agrees(ctx, fsys, out, o.params(), Form{Compressed: o.Compress}, o.Force)
+	return Agrees(ctx, fsys, out, o.params(), o.form(), o.Force)
 }
 
 // Generate writes a synthetic graph to the directory out. In-degrees follow a power law, communities
@@ -83,7 +128,7 @@ type generation struct {
 	o     GenerateOptions
 	rep   progress.Reporter
 	w     *Writer
-	model *synth.Model
+	model generator
 	slots int // concurrent pieces of work
 }
 
@@ -93,7 +138,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 		return 0, err
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
-	g.w, state, err = Begin(ctx, fsys, out, params, Form{Compressed: o.Compress}, o.Force, g.rep)
+	g.w, state, err = Begin(ctx, fsys, out, params, o.form(), o.Force, g.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
@@ -104,17 +149,16 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	f := &g.w.state.Facts
 	f.Nodes, f.Dim, f.DType, f.Classes = o.Nodes, o.Dim, o.DType, o.Classes
 	f.Train, f.Valid, f.Test, f.LabelKind = params.Train, params.Valid, params.Test, LabelKind(o.MultiLabel)
+	if g.model, f.Types, err = params.generator(); err != nil {
+		return state, err
+	}
+	if f.Types != nil {
+		f.Unlabelled = o.Nodes - f.Types.Nodes[0].Count
+	}
 	if f.Edges == 0 {
 		f.Edges = int64(o.AvgDegree * float64(o.Nodes)) // about: until the topology is written
 	}
 	if err := g.w.CheckSpace(Need{f.Edges, f.Edges}, 0, g.rep); err != nil {
-		return state, err
-	}
-	g.model, err = synth.New(synth.Params{
-		Nodes: o.Nodes, AvgDegree: o.AvgDegree, Dim: o.Dim, Classes: o.Classes, Seed: o.Seed,
-		Train: params.Train, Valid: params.Valid, Test: params.Test,
-	})
-	if err != nil {
 		return state, err
 	}
 	for _, step := range []struct {
@@ -199,6 +243,7 @@ func (g *generation) labels(ctx context.Context) (err error) {
 		targets []byte
 		splits  [4][]uint32 // by synth.Split
 	}
+	_, last := g.w.state.Facts.labelledRange()
 	task := g.rep.Task("draw labels", g.o.Nodes, progress.Nodes)
 	defer task.Done()
 	err = blocks(ctx, g.o.Nodes, newSlots[slot](g.slots),
@@ -208,15 +253,20 @@ func (g *generation) labels(ctx context.Context) (err error) {
 				s.splits[i] = s.splits[i][:0]
 			}
 			for v := lo; v < hi; v++ {
+				if v >= last {
+					s.labels = append(s.labels, graph.Unlabelled)
+					continue
+				}
+				model, v := g.model.Of(uint32(v))
 				if row == 0 {
-					s.labels = append(s.labels, g.model.Label(uint32(v)))
+					s.labels = append(s.labels, model.Label(v))
 				} else {
 					s.labels = append(s.labels, 0)
 					s.targets = append(s.targets, make([]byte, row)...)
-					g.model.Classes(uint32(v), func(c int32) { graph.AddClass(s.targets[len(s.targets)-row:], int(c)) })
+					model.Classes(v, func(c int32) { graph.AddClass(s.targets[len(s.targets)-row:], int(c)) })
 				}
-				if p := g.model.Split(uint32(v)); p != synth.None {
-					s.splits[p] = append(s.splits[p], uint32(v))
+				if p := model.Split(v); p != synth.None {
+					s.splits[p] = append(s.splits[p], v) // the first type's numbers are its nodes'
 				}
 			}
 			return nil
@@ -254,12 +304,12 @@ func (g *generation) topology(ctx context.Context) (err error) {
 	type slot struct{ degrees, indices []uint32 }
 	task := g.rep.Task("draw edges", g.w.state.Facts.Edges, progress.Edges)
 	defer task.Done()
-	err = blocks(ctx, g.o.Nodes, newSlots[slot](g.slots),
+	err = blocks(ctx, g.w.state.Facts.Rows(), newSlots[slot](g.slots),
 		func(s *slot, lo, hi int64) error {
 			s.degrees, s.indices = s.degrees[:0], s.indices[:0]
 			for v := lo; v < hi; v++ {
 				n := len(s.indices)
-				s.indices = g.model.Neighbors(s.indices, uint32(v))
+				s.indices = g.model.row(s.indices, v)
 				s.degrees = append(s.degrees, uint32(len(s.indices)-n))
 			}
 			return nil
@@ -280,7 +330,8 @@ func (g *generation) features(ctx context.Context) error {
 	}
 	return g.w.WriteFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {
 		for v := lo; v < hi; v++ {
-			g.model.Features(values[(v-lo)*int64(g.o.Dim):][:g.o.Dim], uint32(v))
+			model, local := g.model.Of(uint32(v))
+			model.Features(values[(v-lo)*int64(g.o.Dim):][:g.o.Dim], local)
 		}
 		return nil
 	})
@@ -303,17 +354,19 @@ func (g *generation) measure(ctx context.Context) error {
 		s.raw = make([]byte, g.w.state.Facts.RowBytes())
 	}
 	right := int64(0)
-	err := blocks(ctx, g.o.Nodes, slots,
+	_, last := g.w.state.Facts.labelledRange()
+	err := blocks(ctx, last, slots,
 		func(s *slot, lo, hi int64) error {
 			s.right = 0
 			for v := lo; v < hi; v++ {
-				if g.model.Split(uint32(v)) != synth.Test {
+				model, v := g.model.Of(uint32(v))
+				if model.Split(v) != synth.Test {
 					continue
 				}
-				g.model.Features(s.row, uint32(v))
+				model.Features(s.row, v)
 				dtype.Convert(s.raw, g.o.DType, binio.Bytes(s.row), dtype.Float32)
 				dtype.Convert(binio.Bytes(s.stored), dtype.Float32, s.raw, g.o.DType)
-				if g.model.Classify(s.stored) == g.model.Label(uint32(v)) {
+				if model.Classify(s.stored) == model.Label(v) {
 					s.right++
 				}
 			}

@@ -1,8 +1,11 @@
 package dataset
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
@@ -22,6 +25,9 @@ type GenerateOptions struct {
 	TrainRatio float64 // share of the nodes to train on; a fifth of it each validates and tests [0.01]
 	Compress   bool    // the features
 	MultiLabel bool    // nodes have any number of classes
+	Types      int     // node types [1]
+	// Featureless is the number of types without features, the last ones.
+	Featureless int
 	Resources
 }
 
@@ -74,6 +80,9 @@ func (o *GenerateOptions) EnsureDefaults() {
 	if o.TrainRatio == 0 {
 		o.TrainRatio = 0.01
 	}
+	if o.Types == 0 {
+		o.Types = 1
+	}
 	o.Resources.EnsureDefaults()
 }
 
@@ -96,11 +105,57 @@ func (o *GenerateOptions) Validate() error {
 		return bad("--classes %d: a --multi-label graph has at most %d classes", o.Classes, MaxTargets)
 	case !FeatureType(o.DType):
 		return bad("--dtype %s: features are float32, float16 or bfloat16", o.DType)
+	case o.Types < 1 || o.Types > mostTypes:
+		return bad("--types %d: needs 1 to %d", o.Types, mostTypes)
+	case o.Types > 1 && o.leastOfTypes() < int64(max(2*o.Classes, leastNodes)):
+		return bad("--types %d: the smallest type has %d of %d nodes, and needs at least 2 for each class and %d in all", o.Types, o.leastOfTypes(), o.Nodes, leastNodes)
+	case o.Types > 1 && o.AvgDegree > float64(o.leastOfTypes()-1)/4:
+		return bad("--avg-degree %g: needs at most a quarter of the nodes of the smallest type (%d)", o.AvgDegree, o.leastOfTypes())
+	case o.Featureless < 0 || o.Featureless >= o.Types:
+		return bad("--featureless %d: one of %d types at least has features", o.Featureless, o.Types)
+	case o.Types > 1 && o.MultiLabel:
+		return bad("--types %d: a graph with types is not --multi-label", o.Types)
 	case !(o.TrainRatio > 0 && o.TrainRatio < 1):
 		return bad("--train-ratio %g: needs a share of the nodes between 0 and 1", o.TrainRatio)
 	}
 	return o.Resources.Validate()
 }
+
+// mostTypes is the largest number of generated types.
+const mostTypes = 8
+
+// types returns the node types and relations, or nil for one of each. The first type has half of the nodes and the
+// labels, each other type half of the nodes that are left, and the last one all of them. The first leads to
+// itself, and each to the next and back.
+func (o *GenerateOptions) types() *graph.Types {
+	if o.Types == 1 {
+		return nil
+	}
+	t, left := new(graph.Types), o.Nodes
+	name := func(i int) string { return fmt.Sprintf("type%d", i) }
+	for i := range o.Types {
+		n := left
+		if i < o.Types-1 {
+			n = left / 2
+		}
+		left -= n
+		t.Nodes = append(t.Nodes, graph.NodeType{Name: name(i), Count: n, Features: i < o.Types-o.Featureless})
+		for _, from := range []int{i - 1, i, i + 1} {
+			if from >= 0 && from < o.Types && (from != i || i == 0) {
+				t.Relations = append(t.Relations, graph.Relation{Source: from, Name: "to", Destination: i})
+			}
+		}
+	}
+	return t
+}
+
+// leastOfTypes returns the number of nodes of the smallest type. There are several.
+func (o *GenerateOptions) leastOfTypes() int64 {
+	nodes := o.types().Nodes
+	return slices.MinFunc(nodes, func(a, b graph.NodeType) int { return cmp.Compare(a.Count, b.Count) }).Count
+}
+
+func (o *GenerateOptions) form() Form { return Form{Compressed: o.Compress, Typed: o.Types > 1} }
 
 // leastNodes leaves every split a node.
 const leastNodes = 8
@@ -113,9 +168,13 @@ const leastSplit = 32
 // that each for validation and test, but at least leastSplit, or an eighth of the nodes of small
 // graphs. If the nodes that are left do not suffice, validation and test divide them.
 func (o *GenerateOptions) splits() (train, valid, test int64) {
-	least := min(leastSplit, o.Nodes/8)
-	train = min(max(int64(math.Round(o.TrainRatio*float64(o.Nodes))), least), o.Nodes-2*least)
-	valid = max(int64(math.Round(o.TrainRatio/5*float64(o.Nodes))), least)
-	valid = min(valid, (o.Nodes-train)/2)
+	nodes := o.Nodes
+	if t := o.types(); t != nil {
+		nodes = t.Nodes[0].Count
+	}
+	least := min(leastSplit, nodes/8)
+	train = min(max(int64(math.Round(o.TrainRatio*float64(nodes))), least), nodes-2*least)
+	valid = max(int64(math.Round(o.TrainRatio/5*float64(nodes))), least)
+	valid = min(valid, (nodes-train)/2)
 	return train, valid, valid
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"diskgnn/dataset/internal/synth"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 )
@@ -97,16 +96,22 @@ func (d *Dataset) verifyGenerated(t *Topology, bad func(format string, args ...a
 	if p.Generator != generatorVersion || int64(p.Dim)*int64(p.Classes) > mostGenerator {
 		return nil
 	}
-	model, err := synth.New(synth.Params{Nodes: p.Nodes, AvgDegree: p.AvgDegree, Dim: p.Dim, Classes: p.Classes, Seed: p.Seed, Train: p.Train, Valid: p.Valid, Test: p.Test})
+	if p.Types < 0 || p.Types > mostTypes || p.Types == 1 || p.Featureless < 0 || p.Featureless > 0 && p.Featureless >= p.Types {
+		return bad("the parameters say %d node types, %d without features", p.Types, p.Featureless)
+	}
+	model, types, err := p.generator()
 	if err != nil {
 		return bad("%v", err)
 	}
+	if !types.Equal(f.Types) {
+		return bad("%d node types, %d without features, are other types than the facts have", p.Types, p.Featureless)
+	}
 	return t.Guard(func() error {
 		var row []uint32
-		for v := range uint32(min(generatedAgain, p.Nodes)) {
-			row = model.Neighbors(row[:0], v)
-			if !slices.Equal(row, t.Neighbors(v)) {
-				return bad("seed %d and an average degree of %v do not generate the neighbours that node %d has", p.Seed, p.AvgDegree, v)
+		for v := range min(generatedAgain, f.Rows()) {
+			row = model.row(row[:0], v)
+			if !slices.Equal(row, t.Neighbors(uint32(v))) {
+				return bad("seed %d and an average degree of %v do not generate the neighbours of row %d", p.Seed, p.AvgDegree, v)
 			}
 		}
 		return nil

@@ -103,7 +103,7 @@ func (r *Call) facts() runFacts {
 // Result opens the finished dataset once and returns its description, with the time and memory since
 // StartCall.
 func (r *Call) Result(fsys vfs.FS, state stage.State) (Result, error) {
-	d, err := Open(fsys, r.Res.Out)
+	d, err := OpenAny(fsys, r.Res.Out)
 	if err != nil {
 		return Result{}, err
 	}

@@ -19,10 +19,15 @@ func (m *Model) Neighbors(dst []uint32, v uint32) []uint32 {
 		return dst
 	}
 	src := rng.New(rng.Key(m.p.Seed, keyEdges, uint64(v)))
+	return m.draw(&src, dst, degree, c, int64(v))
+}
+
+// draw appends distinct sources of a node of community c, ascending, other than the node not.
+func (m *Model) draw(src *rng.Source, dst []uint32, degree int, c, not int64) []uint32 {
 	first := len(dst)
 	for range drawRounds {
 		for len(dst) < first+degree {
-			if u := m.source(&src, c); u != v {
+			if u := m.source(src, c); int64(u) != not {
 				dst = append(dst, u)
 			}
 		}
@@ -32,7 +37,7 @@ func (m *Model) Neighbors(dst []uint32, v uint32) []uint32 {
 			return dst
 		}
 	}
-	return m.fill(&src, dst, first, degree, v)
+	return m.fill(src, dst, first, degree, not)
 }
 
 // inside is the number of 11-bit values that mean an edge inside the community.
@@ -52,10 +57,10 @@ func (m *Model) source(src *rng.Source, c int64) uint32 {
 }
 
 // fill completes a row with the nodes that follow a random one.
-func (m *Model) fill(src *rng.Source, dst []uint32, first, degree int, v uint32) []uint32 {
+func (m *Model) fill(src *rng.Source, dst []uint32, first, degree int, not int64) []uint32 {
 	drawn := len(dst)
 	for u := src.Uint64n(uint64(m.p.Nodes)); len(dst) < first+degree; u = (u + 1) % uint64(m.p.Nodes) {
-		if _, found := slices.BinarySearch(dst[first:drawn], uint32(u)); !found && uint32(u) != v {
+		if _, found := slices.BinarySearch(dst[first:drawn], uint32(u)); !found && int64(u) != not {
 			dst = append(dst, uint32(u))
 		}
 	}

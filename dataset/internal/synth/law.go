@@ -87,6 +87,9 @@ func (l *law) before(rank, size int64) int64 {
 // rank draws one of size nodes in proportion to its expected degree, from t
 // uniform in [0, 1).
 func (l *law) rank(t float64, size int64) int64 {
+	if l.avg == 0 {
+		return min(int64(t*float64(size)), size-1)
+	}
 	// The conversions keep compilers from fusing the operations, which would
 	// round differently from one machine to the next.
 	x := l.x0 + float64(t*l.dx)

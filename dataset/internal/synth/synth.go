@@ -69,6 +69,7 @@ const (
 	keyCalibrate
 	keyCompanions
 	keyClasses
+	keyType
 )
 
 // Model is the graph. Its methods are safe for concurrent use.
