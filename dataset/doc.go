@@ -39,7 +39,7 @@
 //	indptr.bin    int64    nodes+1      ascending from 0 to edges (version 5: rows+1)
 //	indices.bin   uint32   edges        in-neighbours of node v at indptr[v] … indptr[v+1],
 //	                                    ascending; equal neighbours are parallel edges
-//	features.bin  dtype    nodes × dim  row-major: float32, float16 or bfloat16, all finite
+//	features.bin  dtype    nodes × dim  row-major (version 5: below): float32, float16 or bfloat16, all finite
 //	labels.bin    int32    nodes        0 … classes−1, or −1 for an unlabelled node
 //	                                    (multi-label: 0 or −1)
 //	targets.bin   uint8    nodes × T    T = ⌈classes/8⌉ bytes a node: class c is bit c mod 8
@@ -62,8 +62,8 @@
 // from one type to one type; at most 64 lead to a type. A row of the topology is a pair of a node and a relation
 // into its type: indptr.bin has an offset for each row, and the in-neighbours of a row ascend. Rows are in the
 // order of their nodes, and of the relations for each node (see graph.Types). Types without features follow
-// all others: features.bin has rows for the nodes before them. Labels and splits are of nodes of one type; all
-// others are unlabelled.
+// all others: features.bin has a row for each node before them, and then a row of zeros for each of these types,
+// which its nodes share. Labels and splits are of nodes of one type; all others are unlabelled.
 //
 // # Checksums
 //

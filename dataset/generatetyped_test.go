@@ -41,7 +41,7 @@ func TestGenerateTyped(t *testing.T) {
 		triples = append(triples, f.Types.Triple(r))
 	}
 	want := []string{"type0:to:type0", "type1:to:type0", "type0:to:type1", "type2:to:type1", "type1:to:type2"}
-	if !slices.Equal(triples, want) || f.Rows() != 2*20_000+2*10_000+10_000 || f.FeatureRows() != 30_000 || f.Unlabelled != 20_000 {
+	if !slices.Equal(triples, want) || f.Rows() != 2*20_000+2*10_000+10_000 || f.FeatureRows() != 30_001 || f.Unlabelled != 20_000 {
 		t.Errorf("relations %q, %d rows, %d with features, %d nodes unlabelled", triples, f.Rows(), f.FeatureRows(), f.Unlabelled)
 	}
 	if edges := float64(f.Edges); edges < 0.99*400_000 || edges > 1.01*400_000 {

@@ -48,7 +48,8 @@ func (b *rowBlock) encode(n int, t dtype.Type) []byte {
 }
 
 // WriteFeatures writes the feature table, after the rows that an interrupted run left durable. It
-// calls fill for consecutive blocks, to set values to the rows [lo, hi), row-major. slots is the
+// calls fill for consecutive blocks, to set values to the rows [lo, hi), row-major: of nodes with rows of their own.
+// slots is the
 // number of blocks in memory; with at most two slots calls of fill follow each other in order, with
 // more they are concurrent.
 func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots int, fill func(ctx context.Context, lo, hi int64, values []float32) error) (err error) {
@@ -75,7 +76,12 @@ func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots
 	err = errgroup.Ordered(ctx, int((f.FeatureRows()-start+step-1)/step), blocks,
 		func(ctx context.Context, b *rowBlock, i int) error {
 			lo, hi := bounds(i)
-			return fill(ctx, lo, hi, b.values[:(hi-lo)*int64(f.Dim)])
+			values, own := b.values[:(hi-lo)*int64(f.Dim)], max(lo, min(hi, f.featuredNodes()))
+			clear(values[(own-lo)*int64(f.Dim):])
+			if own == lo {
+				return nil
+			}
+			return fill(ctx, lo, own, values[:(own-lo)*int64(f.Dim)])
 		},
 		func(b *rowBlock, i int) error {
 			lo, hi := bounds(i)

@@ -37,19 +37,26 @@ func (f *Facts) Rows() int64 {
 	return f.Types.NumRows()
 }
 
-// FeatureRows returns the number of rows of features: the nodes before the first type without features. Other
-// nodes have none.
+// FeatureRows returns the number of rows of features: of the nodes, or, in a typed graph, of graph.Types.
 func (f *Facts) FeatureRows() int64 {
 	if f.Types == nil {
 		return f.Nodes
 	}
-	rows := int64(0)
+	return f.Types.NumFeatureRows()
+}
+
+// featuredNodes returns the number of nodes with rows of features of their own. Other rows are zero.
+func (f *Facts) featuredNodes() int64 {
+	n := f.FeatureRows()
+	if f.Types == nil {
+		return n
+	}
 	for _, t := range f.Types.Nodes {
-		if t.Features {
-			rows += t.Count
+		if !t.Features {
+			n--
 		}
 	}
-	return rows
+	return n
 }
 
 // labelledRange returns the nodes that may have labels: from lo to hi − 1.
@@ -87,9 +94,8 @@ func (f *Facts) checkTypes() error {
 	if f.Types.NumRows() > graph.MaxNodes {
 		return fault.New(fault.ErrVersion, "it has %d pairs of a node and a relation into its type; this version has 32-bit numbers for at most %d", f.Types.NumRows(), int64(graph.MaxNodes))
 	}
-	without := slices.IndexFunc(nodes, func(t graph.NodeType) bool { return !t.Features })
-	if without == 0 || without > 0 && slices.ContainsFunc(nodes[without:], func(t graph.NodeType) bool { return t.Features }) {
-		return fault.New(fault.ErrCorrupt, "the node type %.20q has no features: such types follow all others, and one has features", nodes[without].Name)
+	if !nodes[0].Features {
+		return fault.New(fault.ErrCorrupt, "no node type has features: the first, %.20q, has none", nodes[0].Name)
 	}
 	if f.LabelledType < 0 || f.LabelledType >= len(nodes) {
 		return fault.New(fault.ErrCorrupt, "node type %d has the labels, but there are %d types", f.LabelledType, len(nodes))

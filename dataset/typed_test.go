@@ -30,7 +30,7 @@ func citations() dataset.Raw {
 		},
 		// Paper 0: cited by 2, written by 4. Paper 1: by 3. Paper 2: cited by 0 and 1, written by 3 and 4.
 		Indptr: []int64{0, 1, 2, 2, 3, 5, 7, 9, 11}, Indices: []uint32{2, 4, 3, 0, 1, 3, 4, 1, 2, 0, 2},
-		Features: binio.Bytes([]float32{1, 2, 3, 4, 5, 6}), DType: dtype.Float32, Dim: 2,
+		Features: binio.Bytes([]float32{1, 2, 3, 4, 5, 6, 0, 0}), DType: dtype.Float32, Dim: 2,
 		Labels: []int32{0, 1, graph.Unlabelled, graph.Unlabelled, graph.Unlabelled}, Classes: 2,
 		Train: []uint32{0}, Valid: []uint32{1},
 	}
@@ -52,7 +52,7 @@ func TestTypedDataset(t *testing.T) {
 		if compress {
 			needs = append(needs, "compressed features")
 		}
-		if !slices.Equal(f.Needs, needs) || f.Nodes != 5 || f.Rows() != 8 || f.FeatureRows() != 3 {
+		if !slices.Equal(f.Needs, needs) || f.Nodes != 5 || f.Rows() != 8 || f.FeatureRows() != 4 {
 			t.Errorf("%+v", f)
 		}
 		if d := cmp.Diff(raw.Types, f.Types, cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
@@ -69,7 +69,7 @@ func TestTypedDataset(t *testing.T) {
 			t.Error(err)
 		}
 		buf := make([]byte, len(raw.Features))
-		if err := d.ReadFeatures(t.Context(), 0, 3, buf); err != nil || !slices.Equal(buf, raw.Features) {
+		if err := d.ReadFeatures(t.Context(), 0, 4, buf); err != nil || !slices.Equal(buf, raw.Features) {
 			t.Errorf("features %v, %v", buf, err)
 		}
 		if _, err := dataset.Open(datasettest.FS, dir); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "2 node types and 3 relations") {
@@ -94,7 +94,7 @@ func TestTypedRefuses(t *testing.T) {
 		"nodes 0 to 2 have the":  func(r *dataset.Raw) { r.Labels[3] = 0 },
 		"has 0 nodes":            func(r *dataset.Raw) { r.Types.Nodes[1].Count = 0 },
 		"but there are 2 types":  func(r *dataset.Raw) { r.Types.Relations[0].Source = 2 },
-		"such types follow all": func(r *dataset.Raw) {
+		"the last": func(r *dataset.Raw) {
 			r.Types.Nodes[0].Features = false
 			r.Types.Nodes[1].Features = true
 			r.Features = r.Features[:16]
@@ -120,7 +120,7 @@ func TestTypedFacts(t *testing.T) {
 		"node type -1 has the labels":  func(f *dataset.Facts) { f.LabelledType = -1 },
 		"3 nodes have labels, but the": func(f *dataset.Facts) { f.LabelledType, f.Unlabelled = 1, 2 },
 		"relations are in the order":   func(f *dataset.Facts) { slices.Reverse(f.Types.Relations) },
-		"such types follow all others": func(f *dataset.Facts) { f.Types.Nodes[0].Features = false },
+		"no node type has features": func(f *dataset.Facts) { f.Types.Nodes[0].Features = false },
 	} {
 		f := good.Facts()
 		types := graph.Types{Nodes: slices.Clone(f.Types.Nodes), Relations: slices.Clone(f.Types.Relations)}

@@ -8,6 +8,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"diskgnn/internal/fault"
@@ -283,6 +284,16 @@ type Sizes struct {
 	Src   []int `json:"src"`   // most sources of each block
 	Dst   []int `json:"dst"`   // most destinations of each block
 	Edges []int `json:"edges"` // most edges of each block
+	// Rows has, for typed graphs, the most rows of each block. Nil stands for Dst.
+	Rows []int `json:"rows,omitempty"`
+}
+
+// RowsOf returns the most rows of block l.
+func (s *Sizes) RowsOf(l int) int {
+	if s.Rows == nil {
+		return s.Dst[l]
+	}
+	return s.Rows[l]
 }
 
 // Inputs returns the largest number of input nodes, or 0 for Sizes without layers.
@@ -301,11 +312,17 @@ func (s *Sizes) NewBatch(targetBytes int) Batch {
 		return b
 	}
 	for l := range b.Blocks {
-		b.Blocks[l] = Block{Indptr: make([]uint32, 0, s.Dst[l]+1), Indices: make([]uint32, 0, s.Edges[l])}
+		b.Blocks[l] = Block{Indptr: make([]uint32, 0, s.RowsOf(l)+1), Indices: make([]uint32, 0, s.Edges[l])}
+		if s.scattered(l) {
+			b.Blocks[l].Dst = make([]uint32, 0, s.Dst[l])
+		}
 	}
-	b.Blocks[0].Dst = make([]uint32, 0, s.Dst[0]) // in other blocks the destinations are the first sources
 	return b
 }
+
+// scattered reports whether block l may have positions of its destinations. In the inner blocks of untyped graphs
+// these are the first sources.
+func (s *Sizes) scattered(l int) bool { return l == 0 || s.Rows != nil }
 
 // NewBatchInBits is NewBatch without room for the arrays of blocks.
 func (s *Sizes) NewBatchInBits(targetBytes int) Batch {
@@ -322,10 +339,10 @@ func (s *Sizes) NewBatchInBits(targetBytes int) Batch {
 func (s *Sizes) Bytes(targetBytes int) int64 {
 	n := s.BytesInBits(targetBytes)
 	for l := range s.Src {
-		n += 4 * (int64(s.Dst[l]) + 1 + int64(s.Edges[l]))
-	}
-	if len(s.Src) > 0 {
-		n += 4 * int64(s.Dst[0])
+		n += 4 * (int64(s.RowsOf(l)) + 1 + int64(s.Edges[l]))
+		if s.scattered(l) {
+			n += 4 * int64(s.Dst[l])
+		}
 	}
 	return n
 }
@@ -344,6 +361,12 @@ func (s *Sizes) Cover(b *Batch) {
 	if s.Src == nil {
 		n := len(b.Blocks)
 		s.Src, s.Dst, s.Edges = make([]int, n), make([]int, n), make([]int, n)
+		if b.Types != nil {
+			s.Rows = make([]int, n)
+		}
+	}
+	for l := range s.Rows {
+		s.Rows[l] = max(s.Rows[l], b.Blocks[l].NumRows())
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
@@ -354,11 +377,14 @@ func (s *Sizes) Cover(b *Batch) {
 }
 
 // Merge raises s to o where that is larger. A zero s takes o's layers; else both must have the same
-// number of layers.
+// number of layers, and Rows both or neither.
 func (s *Sizes) Merge(o Sizes) {
 	if s.Src == nil {
-		*s = Sizes{append([]int(nil), o.Src...), append([]int(nil), o.Dst...), append([]int(nil), o.Edges...)}
+		*s = Sizes{Src: slices.Clone(o.Src), Dst: slices.Clone(o.Dst), Edges: slices.Clone(o.Edges), Rows: slices.Clone(o.Rows)}
 		return
+	}
+	for l := range o.Rows {
+		s.Rows[l] = max(s.Rows[l], o.Rows[l])
 	}
 	for l := range o.Src {
 		s.Src[l], s.Dst[l], s.Edges[l] = max(s.Src[l], o.Src[l]), max(s.Dst[l], o.Dst[l]), max(s.Edges[l], o.Edges[l])

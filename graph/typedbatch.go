@@ -29,13 +29,18 @@ func (t *Types) CountRows(ends []uint32) int {
 }
 
 // PlaceDestinations fills dst with the positions of a block's destinations among its sources, and returns it:
-// the destinations of a type are the first of its sources.
-func PlaceDestinations(dst, dstEnds, srcEnds []uint32) []uint32 {
+// the destinations of a type are the first of its sources. Among the input nodes of a batch, a type without
+// features has one source at most, the row that its nodes share.
+func (t *Types) PlaceDestinations(dst, dstEnds, srcEnds []uint32, inputs bool) []uint32 {
 	dst = dst[:0]
 	var from, begin uint32
 	for kind, to := range dstEnds {
+		step := uint32(1)
+		if inputs && kind >= t.plain {
+			step = 0
+		}
 		for i := range to - from {
-			dst = append(dst, begin+i)
+			dst = append(dst, begin+i*step)
 		}
 		from, begin = to, srcEnds[kind]
 	}

@@ -8,8 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// MostRelations is the largest number of relations into a node type.
-const MostRelations = 64
+// MostRelations is the largest number of relations into a node type, and MostTypes of node types.
+const (
+	MostRelations = 64
+	MostTypes     = 256
+)
 
 // Types are the node types and the relations of a typed graph. A type is a range of node ids. A row of the
 // topology is a pair of a destination and a relation into its type: its in-neighbours by this relation. The
@@ -23,6 +26,7 @@ type Types struct {
 	Relations []Relation `json:"relations"` // ascending by destination
 
 	ends  []int64 // of each type: the node id after its last
+	plain int     // number of types with features, which are the first
 	rows  []int64 // of each type: its first row; and the number of rows
 	first []int   // of each type: the first relation into it; and the number of relations
 }
@@ -56,6 +60,10 @@ func (t *Types) Check() error {
 		return fmt.Errorf("%d node types and %d relations: a graph has at least one of each", len(t.Nodes), len(t.Relations))
 	}
 	n := len(t.Nodes)
+	if n > MostTypes {
+		return fmt.Errorf("%d node types: a graph has at most %d", n, MostTypes)
+	}
+	t.plain = 0
 	t.ends, t.rows, t.first = make([]int64, n), make([]int64, n+1), make([]int, n+1)
 	names, end := map[string]bool{}, int64(0)
 	for i, k := range t.Nodes {
@@ -68,6 +76,12 @@ func (t *Types) Check() error {
 		names[k.Name] = true
 		if k.Count < 1 || k.Count > MaxNodes-end {
 			return fmt.Errorf("node type %s has %d nodes, after %d of other types: a type has at least one, and all have at most %d", k.Name, k.Count, end, int64(MaxNodes))
+		}
+		if k.Features && t.plain < i {
+			return fmt.Errorf("node type %s has features, but follows one without: types without features are the last", k.Name)
+		}
+		if k.Features {
+			t.plain++
 		}
 		end += k.Count
 		t.ends[i] = end
@@ -133,6 +147,37 @@ func (t *Types) NumNodes() int64 { return t.ends[len(t.ends)-1] }
 
 // NumRows returns the number of rows of the topology.
 func (t *Types) NumRows() int64 { return t.rows[len(t.rows)-1] }
+
+// NumFeatureRows returns the number of rows of features: one for each node of the types with features, in the
+// order of the nodes, and then one for each other type, which its nodes share.
+func (t *Types) NumFeatureRows() int64 {
+	return t.featured() + int64(len(t.Nodes)-t.plain)
+}
+
+// featured returns the number of nodes of types with features.
+func (t *Types) featured() int64 {
+	if t.plain == 0 {
+		return 0
+	}
+	return t.ends[t.plain-1]
+}
+
+// FeatureRow returns the row of features of node v, which must be in range.
+func (t *Types) FeatureRow(v uint32) uint32 {
+	kind := t.Of(v)
+	if kind < t.plain {
+		return v
+	}
+	return uint32(t.featured()) + uint32(kind-t.plain)
+}
+
+// OfFeatureRow returns the type of the nodes with a row of features, which must be in range.
+func (t *Types) OfFeatureRow(row uint32) int {
+	if n := t.featured(); int64(row) >= n {
+		return t.plain + int(int64(row)-n)
+	}
+	return t.Of(row)
+}
 
 // Of returns the type of node v, which must be in range.
 func (t *Types) Of(v uint32) int {

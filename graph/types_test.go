@@ -176,8 +176,41 @@ func TestTypesFromJSON(t *testing.T) {
 
 func TestPlaceDestinations(t *testing.T) {
 	// Two of five sources of the first type, none of the second, one of the third.
-	if got := PlaceDestinations([]uint32{9}, []uint32{2, 2, 3}, []uint32{5, 6, 8}); !slices.Equal(got, []uint32{0, 1, 6}) {
+	types := &Types{Nodes: []NodeType{{Name: "a", Count: 9, Features: true}, {Name: "b", Count: 9}, {Name: "c", Count: 9}}, Relations: []Relation{{Name: "r"}}}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got := types.PlaceDestinations([]uint32{9}, []uint32{2, 2, 3}, []uint32{5, 6, 8}, false); !slices.Equal(got, []uint32{0, 1, 6}) {
 		t.Error(got)
+	}
+	// Two destinations of the second type, one of the third: each type has one row of features.
+	if got := types.PlaceDestinations(nil, []uint32{1, 3, 4}, []uint32{5, 6, 7}, true); !slices.Equal(got, []uint32{0, 5, 5, 6}) {
+		t.Error(got)
+	}
+}
+
+// Nodes of types without features share a row after the rows of the others.
+func TestFeatureRows(t *testing.T) {
+	types := &Types{Nodes: []NodeType{{Name: "a", Count: 2, Features: true}, {Name: "b", Count: 1, Features: true}, {Name: "c", Count: 3}, {Name: "d", Count: 1}}, Relations: []Relation{{Name: "r"}}}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if n := types.NumFeatureRows(); n != 5 {
+		t.Errorf("%d rows", n)
+	}
+	for v, want := range []uint32{0, 1, 2, 3, 3, 3, 4} {
+		if got := types.FeatureRow(uint32(v)); got != want || types.OfFeatureRow(got) != types.Of(uint32(v)) {
+			t.Errorf("node %d has the row %d, of type %d", v, got, types.OfFeatureRow(got))
+		}
+	}
+	types.Nodes[1].Features = false
+	types.Nodes[2].Features = true
+	if err := types.Check(); err == nil || !strings.Contains(err.Error(), "type c has features") {
+		t.Error(err)
+	}
+	types.Nodes = slices.Repeat([]NodeType{{}}, MostTypes+1)
+	if err := types.Check(); err == nil || !strings.Contains(err.Error(), "257 node types") {
+		t.Error(err)
 	}
 }
 

@@ -21,7 +21,7 @@ type typed struct {
 // sampleTyped is sample for a typed graph. The topology's lists are its rows, so that each relation into a
 // destination draws its own edges. Nodes are numbered in the order of discovery while a hop is drawn; then
 // sources are ordered by type. The order within a type is kept, so the destinations of a type are the first
-// of its sources.
+// of its sources. The input nodes are rows of features: all nodes of a type without features are one.
 func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
 	n, err := s.begin(b, seeds)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint3
 	}
 	t, fanout, k := &s.typed, s.fanout, b.Blocks
 	b.Types, b.SeedType = t.types, t.types.Of(seeds[0])
-	t.order(s.nodes[:n])
+	t.order(s.nodes[:n], false)
 	var size Extent
 	for hop := range fanout {
 		l := len(fanout) - 1 - hop
@@ -51,9 +51,10 @@ func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint3
 		}
 		n = k[l].NumSrc
 		t.before = append(t.before[:0], t.last...)
-		t.order(s.nodes[:n])
+		t.order(s.nodes[:n], l == 0)
+		k[l].NumSrc = len(t.nodes)
 		k[l].Ends = append(k[l].Ends[:0], t.last...)
-		k[l].Dst = graph.PlaceDestinations(k[l].Dst, t.before, t.last)
+		k[l].Dst = t.types.PlaceDestinations(k[l].Dst, t.before, t.last, l == 0)
 		for e, at := range k[l].Indices {
 			k[l].Indices[e] = t.place[at]
 		}
@@ -62,27 +63,45 @@ func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint3
 			return err
 		}
 	}
-	b.Input, b.Degree = t.nodes[:n], nil
+	b.Input, b.Degree = t.nodes, nil
 	return nil
 }
 
-// order orders nodes, which are in the order of discovery, by type.
-func (t *typed) order(found []uint32) {
+// order orders nodes, which are in the order of discovery, by type; with inputs, their rows of features.
+func (t *typed) order(found []uint32, inputs bool) {
 	kinds := len(t.types.Nodes)
 	ends := slices.Grow(t.last[:0], kinds)[:kinds]
 	clear(ends)
 	for _, v := range found {
-		ends[t.types.Of(v)]++
+		if kind := t.types.Of(v); !inputs || t.types.Nodes[kind].Features {
+			ends[kind]++
+		} else {
+			ends[kind] = 1
+		}
 	}
 	sum := uint32(0)
 	for i, n := range ends {
 		ends[i], sum = sum, sum+n
 	}
-	t.nodes, t.place = enlarge(t.nodes, 0, len(found)), enlarge(t.place, 0, len(found))
+	t.nodes, t.place = enlarge(t.nodes, 0, int(sum)), enlarge(t.place, 0, len(found))
 	for i, v := range found {
-		at := &ends[t.types.Of(v)]
+		kind, step := t.types.Of(v), uint32(1)
+		if inputs {
+			if v = t.types.FeatureRow(v); !t.types.Nodes[kind].Features {
+				step = 0
+			}
+		}
+		at := &ends[kind]
 		t.nodes[*at], t.place[i] = v, *at
-		*at++
+		*at += step
+	}
+	for kind := range kinds { // types without features still have their beginnings
+		if end := sum; inputs && !t.types.Nodes[kind].Features {
+			if kind+1 < kinds {
+				end = ends[kind+1]
+			}
+			ends[kind] = end
+		}
 	}
 	t.last = ends
 }

@@ -20,8 +20,9 @@ import (
 // and relation.
 func genTyped(t *rapid.T) (*graph.CSC, *graph.Types) {
 	types := new(graph.Types)
+	featured := rapid.IntRange(0, 3).Draw(t, "types with features")
 	for i := range rapid.IntRange(1, 3).Draw(t, "types") {
-		types.Nodes = append(types.Nodes, graph.NodeType{Name: fmt.Sprint("t", i), Count: rapid.Int64Range(1, 60).Draw(t, "nodes")})
+		types.Nodes = append(types.Nodes, graph.NodeType{Name: fmt.Sprint("t", i), Count: rapid.Int64Range(1, 60).Draw(t, "nodes"), Features: i < featured})
 	}
 	for i := range types.Nodes {
 		least := 0
@@ -83,8 +84,11 @@ func TestTypedSample(t *testing.T) {
 }
 
 // checkTypes checks, without the reference, that the edges of every row come from the relation's source type,
-// and that destinations are nodes of their types.
+// and that destinations are nodes of their types. Nodes without features have no ids in a batch.
 func checkTypes(t *rapid.T, g *graph.CSC, b *graph.Batch, l int) {
+	if slices.ContainsFunc(b.Types.Nodes, func(k graph.NodeType) bool { return !k.Features }) {
+		return
+	}
 	k, row := &b.Blocks[l], 0
 	nodes := b.Input // of the block's sources
 	for i := range l {
@@ -114,7 +118,7 @@ func checkTypes(t *rapid.T, g *graph.CSC, b *graph.Batch, l int) {
 func TestOneTypeSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := genGraph(t)
-		types := &graph.Types{Nodes: []graph.NodeType{{Name: "node", Count: int64(g.NumNodes())}}, Relations: []graph.Relation{{Name: "edge"}}}
+		types := &graph.Types{Nodes: []graph.NodeType{{Name: "node", Count: int64(g.NumNodes()), Features: true}}, Relations: []graph.Relation{{Name: "edge"}}}
 		if err := types.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -159,9 +163,9 @@ func TestTinyTypes(t *testing.T) {
 	if err := New(g, []int{all, all}, Options{Types: types}).sampleTyped(t.Context(), &b, []uint32{0}, 1); err != nil {
 		t.Fatal(err)
 	}
-	want := graph.Batch{Types: types, Input: []uint32{0, 2, 1, 4, 3}, Blocks: []graph.Block{
-		// Destinations 0, 2 and 4; the hop finds 1 (cites 2), then 3 (writes 2).
-		{NumDst: 3, NumSrc: 5, Indptr: []uint32{0, 1, 2, 4, 6, 8}, Indices: []uint32{1, 3, 0, 2, 4, 3, 0, 1}, Dst: []uint32{0, 1, 3}, Ends: []uint32{3, 5}},
+	want := graph.Batch{Types: types, Input: []uint32{0, 2, 1, 3}, Blocks: []graph.Block{
+		// Destinations 0, 2 and 4; the hop finds 1 (cites 2), then 3 (writes 2). Authors have one row of features.
+		{NumDst: 3, NumSrc: 4, Indptr: []uint32{0, 1, 2, 4, 6, 8}, Indices: []uint32{1, 3, 0, 2, 3, 3, 0, 1}, Dst: []uint32{0, 1, 3}, Ends: []uint32{3, 4}},
 		{NumDst: 1, NumSrc: 3, Indptr: []uint32{0, 1, 2}, Indices: []uint32{1, 2}, Dst: []uint32{0}, Ends: []uint32{2, 3}},
 	}}
 	if d := cmp.Diff(want, b, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
@@ -216,7 +220,10 @@ func TestTypedDraw(t *testing.T) {
 			want.Dst, want.Edges = want.Dst+int64(b.Blocks[l].NumRows()), want.Edges+int64(len(b.Blocks[l].Indices))
 			checkTypes(t, g, b, l)
 		}
-		want.Nodes, want.Widest = int64(len(b.Input)), Widest(fanout)
+		want.Nodes, want.Widest = least.Nodes, Widest(fanout)
+		if n := int64(len(s.typed.place)); least.Nodes != n || n < int64(len(b.Input)) {
+			t.Fatalf("the last question is of %d nodes, want %d", least.Nodes, n)
+		}
 		if least != want {
 			t.Fatalf("the last question is of %+v, want %+v", least, want)
 		}

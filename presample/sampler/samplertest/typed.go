@@ -47,22 +47,39 @@ func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, fanout []int,
 			}
 		}
 		begin := make([]int, len(found))
+		shared := func(t int) bool { return l == 0 && !types.Nodes[t].Features } // all nodes have one row of features
 		for t := range found {
 			begin[t] = k.NumSrc
+			sources := len(found[t])
+			if shared(t) {
+				sources = min(sources, 1)
+			}
 			for i := range destinations[t] {
-				k.Dst = append(k.Dst, uint32(k.NumSrc+i))
+				k.Dst = append(k.Dst, uint32(k.NumSrc+min(i, sources-1)))
 			}
 			k.NumDst += destinations[t]
-			k.NumSrc += len(found[t])
+			k.NumSrc += sources
 			k.Ends = append(k.Ends, uint32(k.NumSrc))
 		}
 		for _, e := range edges {
+			if shared(e.kind) {
+				e.at = 0
+			}
 			k.Indices = append(k.Indices, uint32(begin[e.kind]+e.at))
 		}
 		b.Blocks[l] = k
 	}
-	for _, nodes := range found {
-		b.Input = append(b.Input, nodes...)
+	row := uint32(0)
+	for t, nodes := range found {
+		if types.Nodes[t].Features {
+			b.Input = append(b.Input, nodes...)
+			row += uint32(types.Nodes[t].Count)
+			continue
+		}
+		if len(nodes) > 0 {
+			b.Input = append(b.Input, row)
+		}
+		row++
 	}
 	return b
 }
