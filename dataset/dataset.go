@@ -103,9 +103,9 @@ func (d *Dataset) checksums(name string) (fileSums, error) {
 	return c, nil
 }
 
-// OpenLabelled is Open, but a dataset without labels and splits is an error of kind fault.ErrInput.
+// OpenLabelled is OpenAny, but a dataset without labels and splits is an error of kind fault.ErrInput.
 func OpenLabelled(fsys vfs.FS, dir string) (*Dataset, error) {
-	d, err := Open(fsys, dir)
+	d, err := OpenAny(fsys, dir)
 	if err != nil {
 		return nil, err
 	}

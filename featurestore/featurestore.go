@@ -56,7 +56,9 @@ func (r Ref) String() string {
 
 // Facts are the sizes of a store's rows, and the numbers and sizes of its batches.
 type Facts struct {
-	Nodes       int64
+	Nodes       int64        // rows of features: of the nodes, or of a typed graph
+	Types       *graph.Types // of a typed graph, else nil
+	SeedType    int          // place of the seed nodes' type
 	Dim         int
 	DType       dtype.Type // of the rows as the store holds them
 	RowBytes    int        // of such a row

@@ -80,7 +80,8 @@ type Block struct {
 	// them; packing renumbers the outermost block's sources and fills it in.
 	Dst []uint32
 	// Ends has, in a typed graph, the source after the last of each type: sources are in the order of their
-	// types, and the destinations of a type are the first of its sources. Dst is set. Nil in other graphs.
+	// types, and the destinations of a type are the first of its sources. Dst is set. Nil in other graphs, and
+	// in the outermost block of a packed batch, where Batch.InputTypes stands for it.
 	Ends []uint32
 	// Bits has the arrays as they are stored, where they are not decoded: Indptr, Indices and Dst are then nil.
 	Bits BlockBits
@@ -134,11 +135,14 @@ func (b *Block) DstPos(i int) int {
 // Validate checks the lengths, the order of Indptr, and that every index is in range, so that other
 // code can use the block without checks of its own. Of a block in bits it checks the lengths, and that positions have sources:
 // its values are unchecked until they are decoded.
-func (b *Block) Validate() error {
+func (b *Block) Validate() error { return b.validate(false) }
+
+// validate is Validate. A block of a typed batch may have any number of rows: see validateTypes.
+func (b *Block) validate(typed bool) error {
 	if b.InBits() {
 		return b.validateBits()
 	}
-	if n := len(b.Indptr); n != b.NumDst+1 && b.Ends == nil || n == 0 || b.Indptr[0] != 0 || int(b.Indptr[n-1]) != len(b.Indices) {
+	if n := len(b.Indptr); n != b.NumDst+1 && !typed || n == 0 || b.Indptr[0] != 0 || int(b.Indptr[n-1]) != len(b.Indices) {
 		return fmt.Errorf("block: indptr does not describe %d destinations and %d edges", b.NumDst, len(b.Indices))
 	}
 	from := uint32(0)
@@ -213,11 +217,14 @@ type Batch struct {
 	// Types are the types of a typed graph, or nil; SeedType is the type of all seed nodes.
 	Types    *Types
 	SeedType int
-	// Input has the nodes that are the sources of the outermost block: node ids in a sampled batch,
-	// ranks (rows of the hot order) in a packed one.
+	// Input has the nodes that are the sources of the outermost block: node ids in a sampled batch (of a typed
+	// graph, rows of features: see Types), ranks (rows of the hot order) in a packed one.
 	Input []uint32
+	// InputTypes has the type of every input node of a packed batch of a typed graph. Nil in other batches.
+	InputTypes []uint32
 	// Degree has the in-degree of every input node in the whole graph. The degrees of inner blocks'
-	// nodes follow from it, by the positions of the destinations. It is empty if it was not read.
+	// nodes follow from it, by the positions of the destinations. It is empty if it was not read, and in typed
+	// graphs.
 	Degree []uint32
 	// Labels has the class of every seed node, or Unlabelled. In a multi-label graph it has 0 instead
 	// of a class, and Targets has the classes.
@@ -259,7 +266,7 @@ func (b *Batch) Validate() error {
 		return fmt.Errorf("batch: it has no blocks")
 	}
 	for l := range b.Blocks {
-		if err := b.Blocks[l].Validate(); err != nil {
+		if err := b.Blocks[l].validate(b.Types != nil); err != nil {
 			return fmt.Errorf("layer %d: %w", l, err)
 		}
 		if l > 0 && b.Blocks[l].NumSrc != b.Blocks[l-1].NumDst {
@@ -389,6 +396,20 @@ func (s *Sizes) Merge(o Sizes) {
 	for l := range o.Src {
 		s.Src[l], s.Dst[l], s.Edges[l] = max(s.Src[l], o.Src[l]), max(s.Dst[l], o.Dst[l]), max(s.Edges[l], o.Edges[l])
 	}
+}
+
+// DrawnRows calls f for every row of every block of a typed batch, with its number of edges. It returns the first error of
+// f. The batch must be valid.
+func (b *Batch) DrawnRows(f func(layer, row int, edges uint32) error) error {
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		for row := range k.NumRows() {
+			if err := f(l, row, k.Indptr[row+1]-k.Indptr[row]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Drawn calls f for every destination of every block, with its number of edges in the block and its

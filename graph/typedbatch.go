@@ -1,6 +1,9 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // NumRows returns the number of rows of a decoded block: its destinations, or pairs of them with a relation.
 func (b *Block) NumRows() int { return len(b.Indptr) - 1 }
@@ -51,7 +54,7 @@ func (t *Types) PlaceDestinations(dst, dstEnds, srcEnds []uint32, inputs bool) [
 func (b *Batch) validateTypes() error {
 	if b.Types == nil {
 		for l := range b.Blocks {
-			if b.Blocks[l].Ends != nil {
+			if b.Blocks[l].Ends != nil || b.InputTypes != nil {
 				return fmt.Errorf("layer %d: its sources have types, but the batch has none", l)
 			}
 		}
@@ -61,27 +64,63 @@ func (b *Batch) validateTypes() error {
 	if b.SeedType < 0 || b.SeedType >= kinds {
 		return fmt.Errorf("batch: its seed nodes have type %d of %d", b.SeedType, kinds)
 	}
+	if len(b.Degree) > 0 {
+		return fmt.Errorf("batch: it has types, and also %d degrees", len(b.Degree))
+	}
 	for l := range b.Blocks {
-		k := &b.Blocks[l]
-		if len(k.Ends) != kinds || int(k.Ends[kinds-1]) != k.NumSrc {
-			return fmt.Errorf("layer %d: the ends of types %v do not divide %d sources among %d types", l, k.Ends, k.NumSrc, kinds)
-		}
-		from := uint32(0)
-		for _, to := range k.Ends {
-			if to < from {
-				return fmt.Errorf("layer %d: the ends of types %v descend", l, k.Ends)
-			}
-			from = to
+		if err := b.validateEnds(l); err != nil {
+			return err
 		}
 	}
 	for l := range b.Blocks {
-		k, dst := &b.Blocks[l], b.DstEnds(l)
-		if want := b.Types.CountRows(dst); k.NumRows() != want {
-			return fmt.Errorf("layer %d: %d rows instead of %d", l, k.NumRows(), want)
+		if err := b.validateRows(l); err != nil {
+			return err
 		}
-		if len(k.Dst) != k.NumDst {
-			return fmt.Errorf("layer %d: %d destination positions for %d destinations", l, len(k.Dst), k.NumDst)
+	}
+	return nil
+}
+
+// validateEnds checks that the ends of types divide the sources of block l.
+func (b *Batch) validateEnds(l int) error {
+	k, kinds := &b.Blocks[l], len(b.Types.Nodes)
+	if l == 0 && k.Ends == nil {
+		if len(b.InputTypes) != len(b.Input) {
+			return fmt.Errorf("batch: %d types of %d input nodes", len(b.InputTypes), len(b.Input))
 		}
+		if i, ok := below(b.InputTypes, kinds); !ok {
+			return fmt.Errorf("batch: input node %d has type %d of %d", i, b.InputTypes[i], kinds)
+		}
+		return nil
+	}
+	if len(k.Ends) != kinds || int(k.Ends[kinds-1]) != k.NumSrc {
+		return fmt.Errorf("layer %d: the ends of types %v do not divide %d sources among %d types", l, k.Ends, k.NumSrc, kinds)
+	}
+	if !slices.IsSorted(k.Ends) {
+		return fmt.Errorf("layer %d: the ends of types %v descend", l, k.Ends)
+	}
+	return nil
+}
+
+// validateRows checks that block l has the rows and the positions of its destinations, and that each type has its
+// destinations among its sources. The ends of all blocks are valid.
+func (b *Batch) validateRows(l int) error {
+	k, dst := &b.Blocks[l], b.DstEnds(l)
+	if want := b.Types.CountRows(dst); k.NumRows() != want {
+		return fmt.Errorf("layer %d: %d rows instead of %d", l, k.NumRows(), want)
+	}
+	if len(k.Dst) != k.NumDst {
+		return fmt.Errorf("layer %d: %d destination positions for %d destinations", l, len(k.Dst), k.NumDst)
+	}
+	var from, begin uint32
+	for kind, end := range k.Ends {
+		destinations, sources := dst[kind]-from, end-begin
+		if l == 0 && kind >= b.Types.plain {
+			destinations = min(destinations, 1)
+		}
+		if destinations > sources {
+			return fmt.Errorf("layer %d: type %s has %d destinations, but %d sources", l, b.Types.Nodes[kind].Name, destinations, sources)
+		}
+		from, begin = dst[kind], end
 	}
 	return nil
 }

@@ -138,17 +138,23 @@ func TestTypedBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, forge := range map[string]func(*Batch){
-		"but the batch has none":             func(b *Batch) { b.Types = nil; b.Blocks[0].Ends = []uint32{4} },
-		"seed nodes have type 3":             func(b *Batch) { b.SeedType = 3 },
-		"seed nodes have type -1":            func(b *Batch) { b.SeedType = -1 },
-		"layer 1: 4 rows instead of 2":       func(b *Batch) { b.SeedType = 1 },
-		"do not divide":                      func(b *Batch) { b.Blocks[0].Ends[2] = 3 },
-		"do not divide 4":                    func(b *Batch) { b.Blocks[0].Ends = []uint32{3, 4} },
-		"descend":                            func(b *Batch) { b.Blocks[0].Ends[0] = 5 },
-		"layer 0: 5 rows instead of 3":       func(b *Batch) { b.Blocks[1].Ends = []uint32{0, 3, 3} },
-		"2 destination positions for 3":      func(b *Batch) { b.Blocks[0].Dst = b.Blocks[0].Dst[:2] },
-		"0 destination positions for 3":      func(b *Batch) { b.Blocks[0].Dst = nil },
-		"layer 0: block: indptr does not de": func(b *Batch) { b.Blocks[0].Ends = nil },
+		"but the batch has none": func(b *Batch) {
+			*b = Batch{Input: []uint32{5}, Labels: []int32{0}, Blocks: []Block{{NumSrc: 1, NumDst: 1, Indptr: []uint32{0, 0}, Ends: []uint32{1}}}}
+		},
+		"does not describe 3 destinations": func(b *Batch) { b.Types = nil },
+		"seed nodes have type 3":           func(b *Batch) { b.SeedType = 3 },
+		"seed nodes have type -1":          func(b *Batch) { b.SeedType = -1 },
+		"layer 1: 4 rows instead of 2":     func(b *Batch) { b.SeedType = 1 },
+		"do not divide":                    func(b *Batch) { b.Blocks[0].Ends[2] = 3 },
+		"do not divide 4":                  func(b *Batch) { b.Blocks[0].Ends = []uint32{3, 4} },
+		"descend":                          func(b *Batch) { b.Blocks[0].Ends[0] = 5 },
+		"layer 0: 5 rows instead of 3":     func(b *Batch) { b.Blocks[1].Ends = []uint32{0, 3, 3} },
+		"2 destination positions for 3":    func(b *Batch) { b.Blocks[0].Dst = b.Blocks[0].Dst[:2] },
+		"0 destination positions for 3":    func(b *Batch) { b.Blocks[0].Dst = nil },
+		"0 types of 4 input nodes":         func(b *Batch) { b.Blocks[0].Ends = nil },
+		"input node 2 has type 3 of 3":     func(b *Batch) { b.Blocks[0].Ends, b.InputTypes = nil, []uint32{0, 0, 3, 0} },
+		"and also 4 degrees": func(b *Batch) { b.Degree = []uint32{1, 2, 3, 4} },
+		"author has 1 destinations, but 0":      func(b *Batch) { b.Blocks[0].Ends = []uint32{4, 4, 4} },
 	} {
 		b := typedBatch()
 		forge(b)

@@ -147,10 +147,10 @@ func (r *request) measureCodecs(ctx context.Context) ([]codecMeasure, error) {
 	}
 	defer rows.Close()
 	rb := int64(r.facts.RowBytes)
-	n := min(max(sampleBytes/rb, 1), f.Nodes)
+	n := min(max(sampleBytes/rb, 1), r.facts.Nodes)
 	var samples [][]byte
 	for i := range int64(samplePieces) {
-		lo := (f.Nodes - n) * i / (samplePieces - 1)
+		lo := (r.facts.Nodes - n) * i / (samplePieces - 1)
 		piece := make([]byte, n*rb)
 		if err := rows.Read(ctx, lo, lo+n, piece); err != nil {
 			return nil, err

@@ -93,18 +93,19 @@ func (r *request) settle() error {
 		return err
 	}
 	rowBytes := to.RowBytes(f.Dim)
-	rows, err := r.o.Cache.Rows(f.Nodes, rowBytes)
+	nodes := f.FeatureRows()
+	rows, err := r.o.Cache.Rows(nodes, rowBytes)
 	if err != nil {
 		return fmt.Errorf("--cache: %w", err)
 	}
-	limit, err := r.o.maxDisk(f.Nodes * int64(r.ds.RowBytes()))
+	limit, err := r.o.maxDisk(nodes * int64(r.ds.RowBytes()))
 	if err != nil {
 		return err
 	}
 	r.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: r.o.bandsDescending(), DType: to, Policy: r.o.Policy, Codec: r.o.Compress, EvalChunks: r.o.EvalChunks}
 	s := r.samples.Facts()
-	if s.Nodes != f.Nodes {
-		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, but %s has %d", r.o.Samples, s.Nodes, r.o.Dataset, f.Nodes)
+	if s.Nodes != nodes || !s.Types.Equal(f.Types) {
+		return fault.New(fault.ErrLineage, "%s samples a graph of other types, or with %d rows of features; %s has %d", r.o.Samples, s.Nodes, r.o.Dataset, nodes)
 	}
 	if s.TargetBytes != f.TargetBytes() {
 		return fault.New(fault.ErrLineage, "%s has targets of %d bytes per node, but %s has %d", r.o.Samples, s.TargetBytes, r.o.Dataset, f.TargetBytes())
@@ -113,8 +114,8 @@ func (r *request) settle() error {
 		return err
 	}
 	r.facts = packfile.Facts{
-		Nodes: f.Nodes, Classes: f.Classes, TargetBytes: s.TargetBytes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
-		TableBytes: f.Nodes * int64(r.ds.RowBytes()), Segment: 1, Segments: s.TrainBatches,
+		Nodes: nodes, Types: s.Types, SeedType: s.SeedType, Classes: f.Classes, TargetBytes: s.TargetBytes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
+		TableBytes: nodes * int64(r.ds.RowBytes()), Segment: 1, Segments: s.TrainBatches,
 		Train: s.TrainBatches, Valid: s.ValidBatches, Test: s.TestBatches,
 		Epochs: s.Epochs, BatchesPerEpoch: s.BatchesPerEpoch,
 		Fanout: r.samples.Params().Fanout, EvalFanout: r.samples.Params().EvalFanout,

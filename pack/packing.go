@@ -57,7 +57,7 @@ func (r *request) rawForm() packfile.Form {
 
 // spec returns the parameters that decide the bytes of the whole pack.
 func (r *request) spec() stage.Spec {
-	return stage.Spec{Format: packfile.FormatFor(r.facts.TargetBytes), Older: packfile.Older(r.facts.TargetBytes, r.params.EvalChunks), Params: r.params, Parents: map[string]string{
+	return stage.Spec{Format: packfile.FormatFor(&r.facts), Older: packfile.Older(&r.facts, r.params.EvalChunks), Params: r.params, Parents: map[string]string{
 		stage.RoleDataset: r.ds.Fingerprint(), stage.RoleSamples: r.samples.Fingerprint(),
 	}}
 }

@@ -25,7 +25,7 @@ func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first 
 		return nil, err
 	}
 	defer source.Close()
-	w.tableRead = source.Extent(0, f.Nodes).Size
+	w.tableRead = source.Extent(0, p.facts.Nodes).Size
 	task := p.rep.Task("pack rows", p.facts.TableBytes, progress.Bytes)
 	defer task.Done()
 	rows, err := table.New(source, p.stack, f.DType, p.facts.DType, f.Dim, p.o.Workers)
@@ -38,7 +38,7 @@ func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first 
 		return nil, err
 	}
 	defer out.Close()
-	pass := &rangePass{table: rows, out: out, nodes: f.Nodes, rowBytes: p.facts.RowBytes, rows: m.rangeRows, task: task}
+	pass := &rangePass{table: rows, out: out, nodes: p.facts.Nodes, rowBytes: p.facts.RowBytes, rows: m.rangeRows, task: task}
 	c := &pass.chunks
 	*c = chunks{dir: p.dir, files: p.files, facts: &first.facts, index: first.index, form: p.rawForm(), raw: p.form().Compressed(), workers: p.o.Workers}
 	defer c.close()

@@ -184,18 +184,34 @@ func (r *renumberer) gather(nodes []uint32) {
 // coldest returns the largest rank.
 func (r *renumberer) coldest() uint32 { return uint32(len(r.rank) - 1) }
 
+// types sets the type of every input node in the new order, if the graph is typed.
+func (r *renumberer) types(b *graph.Batch) {
+	if b.Types == nil {
+		return
+	}
+	b.InputTypes = binio.Grow(b.InputTypes, len(b.Input))
+	for i, old := range r.val[:len(b.Input)] {
+		b.InputTypes[i] = uint32(b.Types.OfFeatureRow(b.Input[old]))
+	}
+}
+
 // apply permutes b by r.val. The input nodes become r.ranks.
 func (r *renumberer) apply(b *graph.Batch) {
 	n := len(b.Input)
+	r.types(b)
 	for i, old := range r.val[:n] {
 		r.pos[old] = uint32(i)
 		b.Input[i] = r.ranks[old]
 	}
-	for i, old := range r.val[:n] {
-		r.tmp[i] = b.Degree[old]
-	}
-	copy(b.Degree, r.tmp)
 	k := &b.Blocks[0]
+	if b.Types == nil {
+		for i, old := range r.val[:n] {
+			r.tmp[i] = b.Degree[old]
+		}
+		copy(b.Degree, r.tmp)
+	} else {
+		k.Ends = nil
+	}
 	for e, s := range k.Indices {
 		k.Indices[e] = r.pos[s]
 	}

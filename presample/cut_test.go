@@ -3,6 +3,7 @@ package presample
 import (
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/presample/mbfile"
 )
 
@@ -24,7 +25,7 @@ func TestBatchesPerFile(t *testing.T) {
 		{1 << 20, 1 << 21, 10_000, []int{all}, 419}, // the same
 	} {
 		p := mbfile.Params{BatchSize: c.batch, Fanout: c.fanout}
-		if got := batchesPerFile(c.nodes, c.edges, p); got != c.want {
+		if got := batchesPerFile(&dataset.Facts{Nodes: c.nodes, Edges: c.edges}, p); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

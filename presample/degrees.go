@@ -19,6 +19,9 @@ func (s *sampling) degreeBytes() int64 {
 	if above == 0 {
 		above = degreesAbove
 	}
+	if f := s.data.Facts(); f.Types != nil {
+		return 0 // batches have no degrees
+	}
 	if n := s.data.Facts().Nodes; n > above && s.o.Topology.Level == topology.Mapped {
 		return n
 	}

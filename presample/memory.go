@@ -18,7 +18,7 @@ func spareSlots(workers int) int { return 2 + workers/4 }
 
 // twice returns double the size, but no more than the bound.
 func twice(x, most sampler.Extent) sampler.Extent {
-	return sampler.Extent{Nodes: min(2*x.Nodes, most.Nodes), Dst: min(2*x.Dst, most.Dst), Edges: min(2*x.Edges, most.Edges), Widest: most.Widest}
+	return sampler.Extent{Nodes: min(2*x.Nodes, most.Nodes), Dst: min(2*x.Dst, most.Dst), Edges: min(2*x.Edges, most.Edges), Widest: most.Widest, Typed: most.Typed}
 }
 
 // slotBytes is the largest size of an encoded batch, in bytes.
@@ -103,7 +103,7 @@ func (p allotment) check(x sampler.Extent, table int64) error {
 // most returns an extent that no batch of a fanout exceeds.
 func (s *sampling) most(fanout []int) sampler.Extent {
 	f := s.data.Facts()
-	return sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, fanout)
+	return sampler.BoundOf(&f, s.o.BatchSize, fanout)
 }
 
 // underWay is how many batches may be drawn and not written yet.
@@ -134,7 +134,7 @@ func (s *sampling) surely() int64 {
 	if p.Partitions == 0 {
 		perEpoch = batchesOf(f.Train, p.BatchSize)
 	}
-	l := mbfile.Layout{Nodes: f.Nodes, Layers: len(p.Fanout), Train: p.Epochs * int(perEpoch), Shard: s.o.Shard, TargetBytes: s.data.TargetBytes(),
+	l := mbfile.Layout{Nodes: f.FeatureRows(), Types: f.Types, Layers: len(p.Fanout), Train: p.Epochs * int(perEpoch), Shard: s.o.Shard, TargetBytes: s.data.TargetBytes(),
 		Valid: int(batchesOf(f.Valid, p.BatchSize)), Test: int(batchesOf(f.Test, p.BatchSize)), BatchesPerFile: 1}
 	n := s.beside(&l, sampler.MostMemory(p, f, s.data.TargetBytes(), s.underWay()))
 	held, work := s.topologyMemory()

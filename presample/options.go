@@ -181,6 +181,22 @@ func (o *Options) checkPartitions() error {
 	return nil
 }
 
+// checkTyped names the first flag with a value that is not for typed graphs.
+func (o *Options) checkTyped() error {
+	usage := func(flag, value string) error {
+		return fault.New(fault.ErrUsage, "--%s %s: this version does not sample typed graphs so", flag, value)
+	}
+	switch {
+	case o.Order != OrderRandom:
+		return usage("order", o.Order)
+	case o.Sampler != SamplerUniform:
+		return usage("sampler", o.Sampler)
+	case o.Topology.Level != topology.Mapped:
+		return usage("topology", o.Topology.Level)
+	}
+	return nil
+}
+
 // words returns the name of a content parameter, as the user gives it, and its value as text.
 func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
@@ -225,7 +241,7 @@ func Agrees(ctx context.Context, fsys vfs.FS, o Options) error {
 		if err != nil {
 			return err
 		}
-		spec, err := o.Shard.Spec(s.spec(ctx, mbfile.FormatFor(s.data.TargetBytes()), map[string]string{stage.RoleDataset: s.data.Fingerprint()}))
+		spec, err := o.Shard.Spec(s.spec(ctx, mbfile.FormatFor(s.data.TargetBytes(), s.data.Facts().Types != nil), map[string]string{stage.RoleDataset: s.data.Fingerprint()}))
 		if err != nil {
 			return err
 		}

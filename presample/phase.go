@@ -157,8 +157,7 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 // the largest possible batches would fit, it looks no further; else it assumes that every batch
 // is as large as its phase's first.
 func (s *sampling) checkFree(ctx context.Context, dir *stage.Dir, phases []phase) error {
-	f := s.data.Facts()
-	tables := s.layout.IndexBytes() + 4*f.Nodes
+	tables := s.layout.IndexBytes() + 4*s.layout.Nodes
 	check := func(batch func(*phase) (int64, error)) error {
 		need := float64(tables) // beyond 64 bits where bounds are far off
 		for i := range phases {

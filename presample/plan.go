@@ -161,7 +161,7 @@ func (s *sampling) drawSome(ctx context.Context, p *phase, task progress.Task) (
 
 // larger returns an extent that covers both.
 func larger(a, b sampler.Extent) sampler.Extent {
-	return sampler.Extent{Nodes: max(a.Nodes, b.Nodes), Dst: max(a.Dst, b.Dst), Edges: max(a.Edges, b.Edges), Widest: max(a.Widest, b.Widest)}
+	return sampler.Extent{Nodes: max(a.Nodes, b.Nodes), Dst: max(a.Dst, b.Dst), Edges: max(a.Edges, b.Edges), Widest: max(a.Widest, b.Widest), Typed: a.Typed || b.Typed}
 }
 
 // scale scales a sum over the drawn batches to the given number of batches.
@@ -184,7 +184,7 @@ func (s *sampling) fill(p *Plan, phases []phase, of []drawn) {
 	p.Workers, p.Table = s.res.Workers, s.res.Table
 	p.VerifySeconds = s.res.VerifySeconds
 
-	p.DiskBytes = s.layout.IndexBytes() + 4*f.Nodes // with the hotness
+	p.DiskBytes = s.layout.IndexBytes() + 4*s.layout.Nodes // with the hotness
 	p.Seconds = p.VerifySeconds
 	p.MemoryBytes, p.LeastBytes = s.o.Memory-s.room, s.least
 	var most int64

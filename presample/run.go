@@ -48,6 +48,11 @@ func begin(fsys vfs.FS, o Options, rep progress.Reporter) (*sampling, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.Facts().Types != nil {
+		if err := o.checkTyped(); err != nil {
+			return nil, err
+		}
+	}
 	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now()}
 	s.params, err = o.params()
 	return s, err
@@ -63,7 +68,7 @@ func (s *sampling) spec(ctx context.Context, format stage.Format, parents map[st
 }
 
 func (s *sampling) run(ctx context.Context) (stage.State, error) {
-	spec, err := s.o.Shard.Spec(s.spec(ctx, mbfile.FormatFor(s.data.TargetBytes()), map[string]string{stage.RoleDataset: s.data.Fingerprint()}))
+	spec, err := s.o.Shard.Spec(s.spec(ctx, mbfile.FormatFor(s.data.TargetBytes(), s.data.Facts().Types != nil), map[string]string{stage.RoleDataset: s.data.Fingerprint()}))
 	if err != nil {
 		return 0, err
 	}
@@ -177,10 +182,10 @@ func (s *sampling) prepare(ctx context.Context) error {
 	}
 	perFile := s.o.batchesPerFile
 	if perFile == 0 {
-		perFile = batchesPerFile(f.Nodes, f.Edges, s.params)
+		perFile = batchesPerFile(&f, s.params)
 	}
 	s.layout = mbfile.Layout{
-		Nodes: f.Nodes, Layers: len(s.params.Fanout),
+		Nodes: f.FeatureRows(), Types: f.Types, SeedType: f.LabelledType, Layers: len(s.params.Fanout),
 		Train: s.params.Epochs * s.seeds.Batches(sampler.Train), Valid: s.seeds.Batches(sampler.Valid), Test: s.seeds.Batches(sampler.Test),
 		BatchesPerFile: perFile, TargetBytes: s.seeds.TargetBytes(),
 	}
@@ -304,7 +309,8 @@ func (s *sampling) describe(state stage.State) (Result, error) {
 	for _, file := range r.Meta().Files {
 		res.DiskBytes += file.Size
 	}
-	res.FeatureBytes = s.data.Facts().Nodes * int64(s.data.RowBytes())
+	facts := s.data.Facts()
+	res.FeatureBytes = facts.FeatureRows() * int64(s.data.RowBytes())
 	res.Topology, res.TopologyRead, res.TopologyRequests = s.o.Topology.Level, s.reads.Bytes, s.reads.Requests
 	res.TopologyHeld, res.TopologyMissed = s.reads.Held, s.reads.Missed
 	res.Seconds = time.Since(s.start).Seconds()
@@ -324,14 +330,14 @@ const (
 // batchesPerFile returns the number of batches of a file. It determines bytes of the output, so it
 // depends on nothing but the graph's counts and the parameters: it estimates the size of batches in a
 // graph in which all nodes have the average degree.
-func batchesPerFile(nodes, edges int64, p mbfile.Params) int {
-	average := int(max(edges/nodes, 1))
+func batchesPerFile(f *dataset.Facts, p mbfile.Params) int {
+	average := int(max(f.Edges/f.Rows(), 1))
 	fanout := make([]int, len(p.Fanout))
-	for l, f := range p.Fanout {
-		if fanout[l] = f; f == mbfile.AllNeighbours || f > average {
+	for l, n := range p.Fanout {
+		if fanout[l] = n; n == mbfile.AllNeighbours || n > average {
 			fanout[l] = average
 		}
 	}
-	x := sampler.Bound(nodes, edges, p.BatchSize, fanout)
+	x := sampler.BoundOf(f, p.BatchSize, fanout)
 	return int(min(max(fileBytes/(8*x.Nodes+4*x.Edges), leastPerFile), mostPerFile))
 }

@@ -56,7 +56,7 @@ func (s *sampling) newDrawer(a allotment, fanout []int) (drawer, error) {
 	if err != nil {
 		return drawer{}, err
 	}
-	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Outside: true, Degrees: s.shortDegrees(), Check: a.check}), from}, nil
+	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Outside: true, Degrees: s.shortDegrees(), Types: s.layout.Types, Check: a.check}), from}, nil
 }
 
 // release frees the memory of both.

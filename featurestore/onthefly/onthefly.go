@@ -51,6 +51,9 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 		open = dataset.Open
 	}
 	d, err := open(fsys, o.Dataset)
+	if err == nil {
+		err = d.CheckUntyped()
+	}
 	if err != nil {
 		return nil, err
 	}

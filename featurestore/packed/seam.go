@@ -130,7 +130,7 @@ func sumsBytes(r *packfile.Reader) int64 {
 func Facts(r *packfile.Reader) *featurestore.Facts {
 	f, ix := r.Facts(), r.Index()
 	facts := &featurestore.Facts{
-		Nodes: f.Nodes, Dim: f.Dim, DType: f.DType, RowBytes: f.RowBytes, Classes: f.Classes, TargetBytes: f.TargetBytes, Metric: f.Metric,
+		Nodes: f.Nodes, Types: f.Types, SeedType: f.SeedType, Dim: f.Dim, DType: f.DType, RowBytes: f.RowBytes, Classes: f.Classes, TargetBytes: f.TargetBytes, Metric: f.Metric,
 		Train: f.Train, Valid: f.Valid, Test: f.Test, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch,
 		Fanout: f.Fanout, EvalFanout: f.EvalFanout, TrainSizes: f.TrainSizes, TrainMeans: f.TrainMeans, EvalSizes: f.EvalSizes, InBits: r.InBits(),
 	}

@@ -47,11 +47,11 @@ func Find(fsys vfs.FS, data, samples string) (*Source, error) {
 // count derives the facts.
 func (s *Source) count() error {
 	d, f, p := s.data.Facts(), s.samples.Facts(), s.samples.Params()
-	if f.Nodes != d.Nodes || f.TargetBytes != s.data.TargetBytes() {
-		return fault.New(fault.ErrLineage, "%s has %d nodes with %d bytes of classes each, but %s has %d nodes with %d bytes each", s.samples.Dir(), f.Nodes, f.TargetBytes, s.data.Dir(), d.Nodes, s.data.TargetBytes())
+	if f.Nodes != d.FeatureRows() || !f.Types.Equal(d.Types) || f.TargetBytes != s.data.TargetBytes() {
+		return fault.New(fault.ErrLineage, "%s has %d nodes with %d bytes of classes each, but %s has %d nodes with %d bytes each", s.samples.Dir(), f.Nodes, f.TargetBytes, s.data.Dir(), d.FeatureRows(), s.data.TargetBytes())
 	}
 	s.facts = featurestore.Facts{
-		Nodes: f.Nodes, Dim: d.Dim, DType: d.DType, RowBytes: d.RowBytes(), Classes: d.Classes, TargetBytes: f.TargetBytes, Metric: d.Metric,
+		Nodes: f.Nodes, Types: f.Types, SeedType: f.SeedType, Dim: d.Dim, DType: d.DType, RowBytes: d.RowBytes(), Classes: d.Classes, TargetBytes: f.TargetBytes, Metric: d.Metric,
 		Train: f.TrainBatches, Valid: f.ValidBatches, Test: f.TestBatches, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch,
 		Fanout: p.Fanout, EvalFanout: p.EvalFanout, TrainSizes: f.Train.Max, TrainMeans: f.Train.Mean, EvalSizes: f.Eval.Max,
 	}
@@ -95,7 +95,7 @@ func (s *Source) Lineage() featurestore.Lineage {
 // TableBytes returns the memory of the samples' index, in bytes.
 func (s *Source) TableBytes() int64 {
 	f := s.samples.Facts()
-	return int64(f.Batches()) * int64(24+8*f.Layers)
+	return f.IndexBytes()
 }
 
 // Ranks fills rank with the rank of every node, by descending hotness in the samples.

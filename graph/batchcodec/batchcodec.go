@@ -27,6 +27,17 @@
 // decodes them at memory speed, and a batch's graph stays a small part of its
 // features.
 //
+// # A typed batch
+//
+// Both forms have rows in place of destinations where they have edge counts. After the heads of the layers follow the
+// ends of types:
+//
+//	M ×  u32[types]  the source after the last of each type (graph.Block.Ends)
+//
+// for all layers, or in bits for all but the outermost. In these layers the destination positions follow from the ends
+// (graph.Types.PlaceDestinations), and are not stored. In bits, the type of each input node follows the arrays of all
+// layers, packed in the bits of types−1 (at least 1). A typed batch has no degrees. The container knows the types.
+//
 // # A list
 //
 // Values of w bits are packed: value i has the bits i·w to (i+1)·w of its array, where bit b is bit b mod 8 of byte b/8.
@@ -111,11 +122,18 @@ func Append(dst []byte, b *graph.Batch) []byte {
 
 // size returns the bytes of the byte form of b, with the given bytes of a degree.
 func size(b *graph.Batch, degree int) int {
-	n := int(HeadSize(len(b.Blocks))) + (4+degree)*len(b.Input) + 4*len(b.Labels) + len(b.Targets)
+	types := 0
+	if b.Types != nil {
+		types = len(b.Types.Nodes)
+	}
+	n := int(HeadSize(len(b.Blocks), types)) + 4*len(b.Input) + degree*len(b.Degree) + 4*len(b.Labels) + len(b.Targets)
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
 		count, position := inBytes.widths(k)
-		n += count*k.NumDst + position*(len(k.Indices)+len(k.Dst))
+		n += count*k.NumRows() + position*len(k.Indices)
+		if !inBytes.derives(b, l) {
+			n += position * len(k.Dst)
+		}
 	}
 	return n
 }
@@ -131,6 +149,7 @@ func maxOf(s []uint32) uint32 {
 type head struct {
 	layers         int
 	inputs, labels int
+	degrees        int // number of degrees
 	degree, row    int // bytes of a degree, and of a seed node's classes as bits
 	layer          [MaxLayers]layerHead
 }
@@ -138,7 +157,7 @@ type head struct {
 // decode reads the head, and checks that the rest of d has exactly the arrays that it announces, and
 // that they fit together. Memory that is allocated by the head is then at most a few times the length
 // of d.
-func (h *head) decode(d *binio.Decoder) error {
+func (h *head) decode(d *binio.Decoder, b *graph.Batch) error {
 	h.layers, h.inputs, h.labels = int(d.U32()), int(d.U32()), int(d.U32())
 	h.degree = int(d.U8())
 	h.row = int(d.U8()) | int(d.U8())<<8 | int(d.U8())<<16
@@ -149,11 +168,15 @@ func (h *head) decode(d *binio.Decoder) error {
 	if h.degree < 1 || h.degree > 4 {
 		d.Fail("its degrees have %d bytes instead of 1 to 4", h.degree)
 	}
-	need := int64(h.inputs)*int64(4+h.degree) + int64(h.labels)*int64(4+h.row)
-	inBytes.heads(d, h.layer[:h.layers], h.inputs, h.labels)
+	h.degrees = h.inputs
+	if b.Types != nil {
+		h.degrees = 0
+	}
+	need := 4*int64(h.inputs) + int64(h.degrees)*int64(h.degree) + int64(h.labels)*int64(4+h.row)
+	inBytes.heads(d, b, h.layer[:h.layers], h.inputs, h.labels)
 	for l := range h.layers {
 		k := &h.layer[l]
-		need += int64(k.dst)*int64(k.count+k.destWidth) + int64(k.edges)*int64(k.source)
+		need += int64(k.rows)*int64(k.count) + int64(k.dst)*int64(k.destWidth) + int64(k.edges)*int64(k.source)
 	}
 	if int64(d.Rest()) != need {
 		d.Fail("%d bytes follow the head instead of %d", d.Rest(), need)
@@ -161,17 +184,17 @@ func (h *head) decode(d *binio.Decoder) error {
 	return d.Err()
 }
 
-// Decode fills b from src, reusing b's memory. Whatever the bytes, b is either
+// Decode fills b from src, reusing b's memory. The caller sets Types and SeedType of b before. Whatever the bytes, b is either
 // valid or an error of kind fault.ErrCorrupt is returned. It allocates at most four
 // times the bytes of src, and nothing where b has room.
 func Decode(src []byte, b *graph.Batch) error {
 	d := binio.NewDecoder(src)
 	var h head
-	if err := h.decode(d); err != nil {
+	if err := h.decode(d, b); err != nil {
 		return err
 	}
 	b.Input = d.Uints(b.Input, h.inputs, 4)
-	b.Degree = d.Uints(b.Degree, h.inputs, h.degree)
+	b.Degree = d.Uints(b.Degree, h.degrees, h.degree)
 	inBytes.arrays(d, b, h.layer[:h.layers], h.labels, h.row, false)
 	if d.Err() != nil {
 		return d.Err()
@@ -183,14 +206,14 @@ func Decode(src []byte, b *graph.Batch) error {
 }
 
 // Inputs returns the input nodes of a byte form without decoding the rest. The result aliases src,
-// which must be aligned to four bytes.
-func Inputs(src []byte) ([]uint32, error) {
+// which must be aligned to four bytes. types is the number of types of a typed batch, else 0.
+func Inputs(src []byte, types int) ([]uint32, error) {
 	d := binio.NewDecoder(src)
 	layers, inputs := int(d.U32()), d.Count(4)
 	if layers > MaxLayers {
 		d.Fail("it has %d layers, more than %d", layers, MaxLayers)
 	}
-	d.Raw(headBytes - 8 + layers*layerBytes)
+	d.Raw(int(HeadSize(min(layers, MaxLayers), types)) - 8)
 	raw := d.Raw(4 * inputs)
 	if d.Err() != nil {
 		return nil, d.Err()
@@ -198,15 +221,6 @@ func Inputs(src []byte) ([]uint32, error) {
 	return binio.View[uint32](raw), nil
 }
 
-// LeastBytes returns the least bytes of Append for a batch without its degrees: each number of edges takes one byte,
-// and the destinations of all layers are a prefix. MostBlocks has the same arguments.
-func LeastBytes(nodes, edges []uint32, row int) int64 {
-	n := HeadSize(len(edges)) + 4*int64(nodes[0]) + int64(4+row)*int64(nodes[len(edges)])
-	for l := range edges {
-		n += int64(nodes[l+1]) + int64(edges[l])*int64(binio.Width(max(nodes[l], 1)-1))
-	}
-	return n
-}
-
-// HeadSize returns the number of bytes of a byte form before its first array.
-func HeadSize(layers int) int64 { return headBytes + int64(layers)*layerBytes }
+// HeadSize returns the number of bytes of a byte form before its first array. types is the number of types of a typed
+// batch, else 0.
+func HeadSize(layers, types int) int64 { return headBytes + int64(layers)*int64(layerBytes+4*types) }

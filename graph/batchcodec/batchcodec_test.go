@@ -121,11 +121,11 @@ func TestRoundTrip(t *testing.T) {
 
 func TestInputs(t *testing.T) {
 	src := Append(nil, twoLayers())
-	got, err := Inputs(src)
+	got, err := Inputs(src, 0)
 	if d := cmp.Diff(twoLayers().Input, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
-	if got, err := Inputs(src[:40]); !errors.Is(err, fault.ErrCorrupt) {
+	if got, err := Inputs(src[:40], 0); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("truncated: %v, %v", got, err)
 	}
 }

@@ -3,6 +3,7 @@ package batchcodec
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -58,6 +59,7 @@ func (f form) read(d *binio.Decoder, dst []uint32, n, width int) []uint32 {
 // position.
 type layerHead struct {
 	src, dst, edges          int
+	rows                     int // dst, or the number of rows of a typed block
 	count, source, destWidth int
 }
 
@@ -66,10 +68,10 @@ func (f form) widths(k *graph.Block) (count, position int) {
 	return f.width(mostEdges(k)), f.width(uint32(max(k.NumSrc-1, 0)))
 }
 
-// mostEdges returns the largest number of edges of a destination.
+// mostEdges returns the largest number of edges of a row.
 func mostEdges(k *graph.Block) uint32 {
 	var most uint32
-	for i := 0; i < k.NumDst; i++ {
+	for i := range k.NumRows() {
 		most = max(most, k.Indptr[i+1]-k.Indptr[i])
 	}
 	return most
@@ -84,13 +86,29 @@ func (f form) appendHeads(dst []byte, b *graph.Batch) []byte {
 		}
 		count, position := f.widths(k)
 		pos := 0
-		if k.Dst != nil {
+		if k.Dst != nil && !f.derives(b, l) {
 			pos = position
 		}
 		dst = append(dst, byte(count), byte(position), byte(pos), 0)
 	}
+	if b.Types != nil {
+		for l := f.firstEnds(); l < len(b.Blocks); l++ {
+			dst = append(dst, binio.Bytes(b.Blocks[l].Ends)...)
+		}
+	}
 	return dst
 }
+
+// firstEnds returns the first layer of a typed batch with ends of types. In a pack the input nodes are in another order.
+func (f form) firstEnds() int {
+	if f == inBits {
+		return 1
+	}
+	return 0
+}
+
+// derives reports whether the destination positions of layer l follow from the ends of types.
+func (f form) derives(b *graph.Batch, l int) bool { return b.Types != nil && l >= f.firstEnds() }
 
 // appendArrays appends the arrays of all layers, labels and targets.
 func (f form) appendArrays(dst []byte, b *graph.Batch) []byte {
@@ -99,19 +117,25 @@ func (f form) appendArrays(dst []byte, b *graph.Batch) []byte {
 		count, position := f.widths(k)
 		dst = f.appendCounts(dst, k, count)
 		dst = f.append(dst, k.Indices, position)
-		if k.Dst != nil {
+		if k.Dst != nil && !f.derives(b, l) {
 			dst = f.append(dst, k.Dst, position)
 		}
+	}
+	if f == inBits && b.Types != nil {
+		dst = f.append(dst, b.InputTypes, typeBits(b.Types))
 	}
 	dst = append(dst, binio.Bytes(b.Labels)...)
 	return append(dst, b.Targets...)
 }
 
-// appendCounts appends the number of edges of every destination, in pieces that fit on the stack.
+// typeBits returns the bits of the type of an input node.
+func typeBits(t *graph.Types) int { return inBits.width(uint32(len(t.Nodes) - 1)) }
+
+// appendCounts appends the number of edges of every row, in pieces that fit on the stack.
 func (f form) appendCounts(dst []byte, k *graph.Block, width int) []byte {
 	var piece [512]uint32
-	for lo := 0; lo < k.NumDst; lo += len(piece) {
-		counts := piece[:min(len(piece), k.NumDst-lo)]
+	for lo := 0; lo < k.NumRows(); lo += len(piece) {
+		counts := piece[:min(len(piece), k.NumRows()-lo)]
 		for i := range counts {
 			counts[i] = k.Indptr[lo+i+1] - k.Indptr[lo+i]
 		}
@@ -120,8 +144,9 @@ func (f form) appendCounts(dst []byte, k *graph.Block, width int) []byte {
 	return dst
 }
 
-// heads reads the heads of all layers, and checks that they fit together, with the input nodes and the labels.
-func (f form) heads(d *binio.Decoder, layers []layerHead, inputs, labels int) {
+// heads reads the heads of all layers, and checks that they fit together, with the input nodes and the labels. The types
+// of b are given; heads reads the ends of types.
+func (f form) heads(d *binio.Decoder, b *graph.Batch, layers []layerHead, inputs, labels int) {
 	widest, unit := f.widest()
 	above := inputs // number of sources that layer l must have
 	for l := range layers {
@@ -135,10 +160,35 @@ func (f form) heads(d *binio.Decoder, layers []layerHead, inputs, labels int) {
 		if k.src != above {
 			d.Fail("layer %d has %d sources instead of %d", l, k.src, above)
 		}
-		above = k.dst
+		above, k.rows = k.dst, k.dst
 	}
 	if labels != above {
 		d.Fail("it has %d labels, but %d seed nodes", labels, above)
+	}
+	if b.Types != nil && d.Err() == nil {
+		f.ends(d, b, layers)
+	}
+}
+
+// ends reads the ends of types, and counts the rows of all layers.
+func (f form) ends(d *binio.Decoder, b *graph.Batch, layers []layerHead) {
+	kinds := len(b.Types.Nodes)
+	b.Blocks = binio.Grow(b.Blocks, len(layers))
+	for l := range layers {
+		k := &b.Blocks[l]
+		if k.NumDst = layers[l].dst; l < f.firstEnds() {
+			k.Ends = nil
+			continue
+		}
+		k.Ends = d.Uints(k.Ends, kinds, 4)
+		if d.Err() == nil && (!slices.IsSorted(k.Ends) || int(k.Ends[kinds-1]) != layers[l].src) {
+			d.Fail("layer %d: the ends of types %v do not divide %d sources", l, k.Ends, layers[l].src)
+		}
+	}
+	for l := range layers {
+		if d.Err() == nil {
+			layers[l].rows = b.Types.CountRows(b.DstEnds(l))
+		}
 	}
 }
 
@@ -147,11 +197,23 @@ func (f form) heads(d *binio.Decoder, layers []layerHead, inputs, labels int) {
 func (f form) arrays(d *binio.Decoder, b *graph.Batch, layers []layerHead, labels, row int, leave bool) {
 	b.Blocks = binio.Grow(b.Blocks, len(layers))
 	for l := range b.Blocks {
-		if leave {
-			leaveBlock(d, &b.Blocks[l], &layers[l])
-		} else {
-			f.block(d, &b.Blocks[l], &layers[l])
+		k := &b.Blocks[l]
+		switch {
+		case leave && b.Types != nil:
+			d.Fail("blocks of typed graphs are not left in bits")
+		case leave:
+			leaveBlock(d, k, &layers[l])
+		default:
+			places := k.Dst
+			if f.block(d, k, &layers[l]); f.derives(b, l) && d.Err() == nil {
+				k.Dst = b.Types.PlaceDestinations(places, b.DstEnds(l), k.Ends, l == 0)
+			}
 		}
+	}
+	if f == inBits && b.Types != nil {
+		b.InputTypes = f.read(d, b.InputTypes, layers[0].src, typeBits(b.Types))
+	} else {
+		b.InputTypes = nil
 	}
 	raw := d.Raw(4 * labels)
 	targets := d.Raw(row * labels)
@@ -165,12 +227,13 @@ func (f form) arrays(d *binio.Decoder, b *graph.Batch, layers []layerHead, label
 
 func (f form) block(d *binio.Decoder, k *graph.Block, h *layerHead) {
 	k.NumSrc, k.NumDst, k.Bits = h.src, h.dst, graph.BlockBits{}
-	if h.dst > 8*d.Rest() {
-		d.Fail("%d destinations do not fit in the %d bytes left", h.dst, d.Rest())
+	// Each row has a bit at least, and each destination is a seed node or was found by an edge.
+	if n := max(h.dst, h.rows); n > 8*d.Rest() {
+		d.Fail("%d destinations or rows do not fit in the %d bytes left", n, d.Rest())
 		return
 	}
-	k.Indptr = binio.Grow(k.Indptr, h.dst+1)
-	counts := f.read(d, k.Indptr[1:1], h.dst, h.count) // decoded in place: Indptr has the room
+	k.Indptr = binio.Grow(k.Indptr, h.rows+1)
+	counts := f.read(d, k.Indptr[1:1], h.rows, h.count) // decoded in place: Indptr has the room
 	if d.Err() != nil {
 		return
 	}
@@ -181,7 +244,7 @@ func (f form) block(d *binio.Decoder, k *graph.Block, h *layerHead) {
 		k.Indptr[i+1] = uint32(sum)
 	}
 	if sum != uint64(h.edges) {
-		d.Fail("the destinations have %d edges, but the block has %d", sum, h.edges)
+		d.Fail("the rows have %d edges, but the block has %d", sum, h.edges)
 		return
 	}
 	k.Indices = f.read(d, k.Indices, h.edges, h.source)
@@ -211,7 +274,7 @@ func targetBytes(b *graph.Batch) int {
 	return len(b.Targets) / len(b.Labels)
 }
 
-// AppendBlocks appends the blocks, labels and targets of b, which must be valid.
+// AppendBlocks appends the blocks, types, labels and targets of b, which must be valid.
 func AppendBlocks(dst []byte, b *graph.Batch) []byte {
 	for _, n := range []int{len(b.Blocks), len(b.Input), len(b.Labels), targetBytes(b)} {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
@@ -219,21 +282,51 @@ func AppendBlocks(dst []byte, b *graph.Batch) []byte {
 	return inBits.appendArrays(inBits.appendHeads(dst, b), b)
 }
 
-// MostBlocks returns the most bytes of AppendBlocks for a batch. nodes has the sources of each layer, input side first,
-// and the seed nodes; edges has the edges of each layer. A destination has at most mostEdges edges; 0 means any
-// number. A seed node has row bytes of targets. The outermost layer has destination positions.
-func MostBlocks(nodes, edges []uint32, mostEdges, row int) int64 {
-	n := int64(16+16*len(edges)) + int64(4+row)*int64(nodes[len(edges)])
-	for l := range edges {
-		position := bits.Len32(max(nodes[l], 2) - 1)
-		count := bits.Len32(edges[l] | 1)
+// Counts are the counts of a batch that bound the bytes of its forms. The slices have an element for each layer, input
+// side first.
+type Counts struct {
+	Nodes []uint32 // sources; and, as one more element, the seed nodes
+	Edges []uint32
+	Rows  []uint32 // of a typed batch; nil: the destinations of each layer
+	Types int      // number of types of a typed batch; else 0
+	Row   int      // bytes of targets of a seed node
+}
+
+func (c *Counts) rows(l int) int {
+	if c.Rows == nil {
+		return int(c.Nodes[l+1])
+	}
+	return int(c.Rows[l])
+}
+
+// MostBlocks returns the most bytes of AppendBlocks. A row has at most mostEdges edges; 0 means any number. The
+// outermost layer has destination positions.
+func (c *Counts) MostBlocks(mostEdges int) int64 {
+	n := int64(16+16*len(c.Edges)) + int64(4+c.Row)*int64(c.Nodes[len(c.Edges)])
+	for l := range c.Edges {
+		position := bits.Len32(max(c.Nodes[l], 2) - 1)
+		count := bits.Len32(c.Edges[l] | 1)
 		if mostEdges > 0 {
 			count = min(count, bits.Len32(uint32(mostEdges)))
 		}
-		n += int64(kernel.PackedBytes(int(nodes[l+1]), count) + kernel.PackedBytes(int(edges[l]), position))
+		n += int64(kernel.PackedBytes(c.rows(l), count) + kernel.PackedBytes(int(c.Edges[l]), position))
 		if l == 0 {
-			n += int64(kernel.PackedBytes(int(nodes[1]), position))
+			n += int64(kernel.PackedBytes(int(c.Nodes[1]), position))
 		}
+	}
+	if c.Types > 0 {
+		n += int64(4*c.Types*(len(c.Edges)-1)) + int64(kernel.PackedBytes(int(c.Nodes[0]), inBits.width(uint32(c.Types-1))))
+	}
+	return n
+}
+
+// LeastBytes returns the least bytes of Append without the degrees: each number of edges takes one byte, and no
+// destination position any.
+func (c *Counts) LeastBytes() int64 {
+	layers := len(c.Edges)
+	n := HeadSize(layers, c.Types) + 4*int64(c.Nodes[0]) + int64(4+c.Row)*int64(c.Nodes[layers])
+	for l := range c.Edges {
+		n += int64(c.rows(l)) + int64(c.Edges[l])*int64(binio.Width(max(c.Nodes[l], 1)-1))
 	}
 	return n
 }
@@ -255,7 +348,7 @@ func blocks(d *binio.Decoder, b *graph.Batch, leave bool) (inputs int) {
 		return 0
 	}
 	var head [MaxLayers]layerHead
-	if inBits.heads(d, head[:layers], inputs, labels); d.Err() == nil {
+	if inBits.heads(d, b, head[:layers], inputs, labels); d.Err() == nil {
 		inBits.arrays(d, b, head[:layers], labels, row, leave)
 	}
 	if d.Err() != nil {

@@ -22,16 +22,16 @@ func TestMostByHand(t *testing.T) {
 		"a value":        {MostList(1, 0), 5 + 1, int64(len(AppendList(nil, []uint32{9}, nil)))},
 		"a block":        {MostList(128, 2), 5 + 1 + 32, int64(len(AppendList(nil, slices.Repeat([]uint32{1, 0, 3, 2}, 32), nil)))},
 		"a value more":   {MostList(129, 2), 5 + 2 + 33, int64(len(AppendList(nil, append(slices.Repeat([]uint32{1, 0, 3, 2}, 32), 3), nil)))},
-		"two layers":     {MostBlocks([]uint32{4, 3, 2}, []uint32{4, 2}, 2, 5), 16 + 2*16 + 3 + 2 + 2*(4+5), int64(len(AppendBlocks(nil, two)))},
-		"one source":     {MostBlocks([]uint32{1, 1}, []uint32{9}, 0, 0), 16 + 16 + 1 + 2 + 1 + 4, int64(len(AppendBlocks(nil, one)))},
-		"least, byte by": {LeastBytes([]uint32{4, 3, 2}, []uint32{4, 2}, 5), 16 + 2*16 + 4*4 + 3 + 4 + 2 + 2 + 2*(4+5), int64(len(Append(nil, two)) - 3*4 - 3)}, // without degrees, and places of destinations
+		"two layers":     {(&Counts{Nodes: []uint32{4, 3, 2}, Edges: []uint32{4, 2}, Row: 5}).MostBlocks(2), 16 + 2*16 + 3 + 2 + 2*(4+5), int64(len(AppendBlocks(nil, two)))},
+		"one source":     {(&Counts{Nodes: []uint32{1, 1}, Edges: []uint32{9}}).MostBlocks(0), 16 + 16 + 1 + 2 + 1 + 4, int64(len(AppendBlocks(nil, one)))},
+		"least, byte by": {(&Counts{Nodes: []uint32{4, 3, 2}, Edges: []uint32{4, 2}, Row: 5}).LeastBytes(), 16 + 2*16 + 4*4 + 3 + 4 + 2 + 2 + 2*(4+5), int64(len(Append(nil, two)) - 3*4 - 3)}, // without degrees, and places of destinations
 	} {
 		if c.got != c.want || c.bytes != c.want {
 			t.Errorf("%s: got %d, want %d, takes %d", name, c.got, c.want, c.bytes)
 		}
 	}
 	// Nine edges at one destination take four bits, unless each has at most three.
-	if n := MostBlocks([]uint32{1, 40}, []uint32{9}, 3, 0); n != 16+16+10+2+5+4*40 {
+	if n := (&Counts{Nodes: []uint32{1, 40}, Edges: []uint32{9}}).MostBlocks(3); n != 16+16+10+2+5+4*40 {
 		t.Errorf("40 destinations of at most three edges: %d bytes", n)
 	}
 }
@@ -40,20 +40,29 @@ func TestMostByHand(t *testing.T) {
 func TestMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := genBatch(t)
-		nodes, edges, row, most := []uint32{uint32(len(b.Input))}, []uint32(nil), 0, uint32(0)
+		if rapid.Bool().Draw(t, "typed") {
+			b = genTyped(t)
+		}
+		c, most := Counts{Nodes: []uint32{uint32(len(b.Input))}}, uint32(0)
 		for l := range b.Blocks {
 			k := &b.Blocks[l]
-			nodes, edges, most = append(nodes, uint32(k.NumDst)), append(edges, uint32(len(k.Indices))), max(most, mostEdges(k))
+			c.Nodes, c.Edges, most = append(c.Nodes, uint32(k.NumDst)), append(c.Edges, uint32(len(k.Indices))), max(most, mostEdges(k))
+			if b.Types != nil {
+				c.Rows, c.Types = append(c.Rows, uint32(k.NumRows())), len(b.Types.Nodes)
+			}
 		}
 		if len(b.Labels) > 0 {
-			row = len(b.Targets) / len(b.Labels)
+			c.Row = len(b.Targets) / len(b.Labels)
 		}
 		n := int64(len(AppendBlocks(nil, b)))
-		if any, few := MostBlocks(nodes, edges, 0, row), MostBlocks(nodes, edges, int(max(most, 1)), row); few > any || n > few {
+		if any, few := c.MostBlocks(0), c.MostBlocks(int(max(most, 1))); few > any || n > few {
 			t.Errorf("%d bytes, bounds are %d and %d", n, few, any)
 		}
+		if b.Types != nil && b.InputTypes != nil {
+			return // samples have ends
+		}
 		degrees := len(b.Degree) * binio.Width(maxOf(b.Degree))
-		if n, least := int64(len(Append(nil, b))-degrees), LeastBytes(nodes, edges, row); least > n {
+		if n, least := int64(len(Append(nil, b))-degrees), c.LeastBytes(); least > n {
 			t.Errorf("%d bytes, the bound is %d", n, least)
 		}
 	})

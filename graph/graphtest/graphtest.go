@@ -55,7 +55,8 @@ func (s Shape) Batch(rng *rand.Rand) *graph.Batch {
 	return b
 }
 
-// Renumber moves the outermost block's source s to position to[s].
+// Renumber moves the outermost block's source s to position to[s]. A sampled batch of a typed graph takes the form of a
+// packed one.
 func Renumber(b *graph.Batch, to []int) {
 	k := &b.Blocks[0]
 	indices := make([]uint32, len(k.Indices))
@@ -67,11 +68,27 @@ func Renumber(b *graph.Batch, to []int) {
 		dst[i] = uint32(to[k.DstPos(i)])
 	}
 	k.Indices, k.Dst = indices, dst
-	input, degree := make([]uint32, len(b.Input)), make([]uint32, len(b.Degree))
-	for s, p := range to {
-		input[p], degree[p] = b.Input[s], b.Degree[s]
+	b.Input, b.Degree = moved(b.Input, to), moved(b.Degree, to)
+	if b.Types == nil {
+		return
 	}
-	b.Input, b.Degree = input, degree
+	if k.Ends != nil {
+		b.InputTypes = nil
+		for kind, end := range k.Ends {
+			b.InputTypes = append(b.InputTypes, slices.Repeat([]uint32{uint32(kind)}, int(end)-len(b.InputTypes))...)
+		}
+		k.Ends = nil
+	}
+	b.InputTypes = moved(b.InputTypes, to)
+}
+
+// moved returns s, which may be empty, with element i at to[i].
+func moved(s []uint32, to []int) []uint32 {
+	m := make([]uint32, len(s))
+	for i := range s {
+		m[to[i]] = s[i]
+	}
+	return m
 }
 
 // Shuffled returns a copy of a batch with its input nodes in another order, and their rows of x in that
@@ -109,6 +126,9 @@ func Roomy(batches ...*graph.Batch) graph.Sizes {
 		s.Src[l] += 5
 		s.Dst[l] += 5
 		s.Edges[l] += 5
+	}
+	for l := range s.Rows {
+		s.Rows[l] += 5
 	}
 	return s
 }

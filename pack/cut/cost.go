@@ -118,12 +118,16 @@ func graphBytesOf(samples *mbfile.Reader, bands int) (graphs, blocks int64) {
 	for i := range f.Batches() {
 		info := samples.Info(i)
 		inputs := info.InputNodes()
-		size := batchcodec.MostBlocks(info.Nodes, info.Edges, most, f.TargetBytes)
+		counts := batchcodec.Counts{Nodes: info.Nodes, Edges: info.Edges, Rows: info.Rows, Row: f.TargetBytes}
+		if f.Types != nil {
+			counts.Types = len(f.Types.Nodes)
+		}
+		size := counts.MostBlocks(most)
 		if i < f.TrainBatches {
 			blocks += size
 		}
 		size += batchcodec.MostList(inputs, rank) + int64(2*bands+1)*batchcodec.MostList(1, 1) // each list has a head
-		size += batchcodec.MostList(inputs, 0) + info.Size - batchcodec.LeastBytes(info.Nodes, info.Edges, f.TargetBytes)
+		size += batchcodec.MostList(inputs, 0) + info.Size - counts.LeastBytes()
 		graphs += binio.AlignUp(size, binio.Page)
 	}
 	return graphs, blocks

@@ -49,7 +49,11 @@ func (r *Reader) checkFacts() error {
 		return r.damaged("rows of %d bytes are not rows of %d elements of type %s", f.RowBytes, f.Dim, f.DType)
 	case f.Classes < 1 || f.Classes > math.MaxInt32:
 		return r.damaged("%d classes are outside the limits of 1 to %d", f.Classes, math.MaxInt32)
-	case f.MultiLabel() != r.version.targets || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
+	case (f.Types != nil) != r.version.typed || f.Types != nil && f.Nodes != f.Types.NumFeatureRows():
+		return r.damaged("%d rows of features do not fit the node types and the format %s", f.Nodes, r.meta.Format)
+	case f.SeedType < 0 || f.SeedType > 0 && (f.Types == nil || f.SeedType >= len(f.Types.Nodes)):
+		return r.damaged("its seed nodes have the type %d", f.SeedType)
+	case f.MultiLabel() != r.version.targets && !r.version.typed || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
 		return r.damaged("targets of %d bytes per seed node do not fit %d classes in the format %s", f.TargetBytes, f.Classes, r.meta.Format)
 	case r.version.bytewise && p.EvalChunks != r.version.evalChunks:
 		return r.damaged("the parameters and the format %s disagree about chunks of validation batches", r.meta.Format)
@@ -85,13 +89,24 @@ func (r *Reader) checkSizes() error {
 		if c.batches == 0 {
 			layers = 0
 		}
+		rows := layers
+		if f.Types == nil {
+			rows = 0
+		}
+		if len(c.s.Rows) != rows || slices.ContainsFunc(c.s.Rows, func(n int) bool { return n < 0 || n > math.MaxUint32 }) {
+			return r.damaged("sizes of %s: rows %v of %d layers, not of %d", c.what, c.s.Rows, len(c.s.Rows), rows)
+		}
 		if len(c.s.Src) != layers || len(c.s.Dst) != layers || len(c.s.Edges) != layers {
 			return r.damaged("sizes of %s: sources of %d layers, destinations of %d and edges of %d, not of %d", c.what, len(c.s.Src), len(c.s.Dst), len(c.s.Edges), layers)
 		}
 		above := int(f.Nodes) // blocks follow each other
 		for l := range layers {
 			src, dst, edges := c.s.Src[l], c.s.Dst[l], c.s.Edges[l]
-			if dst < 0 || dst > src || src > above || l > 0 && src != above || edges < 0 || edges > math.MaxUint32 ||
+			most := src // destinations
+			if l == 0 && f.Types != nil {
+				most = int(f.Types.NumNodes()) // they share input nodes
+			}
+			if dst < 0 || dst > most || src > above || l > 0 && src != above || edges < 0 || edges > math.MaxUint32 ||
 				src > c.most.Src[l] || dst > c.most.Dst[l] || edges > c.most.Edges[l] {
 				return r.damaged("sizes of %s: layer %d cannot have %d sources, %d destinations and %d edges", c.what, l, src, dst, edges)
 			}

@@ -172,7 +172,8 @@
 // lists of the plan as uint32. Their indexes have one section in each entry, and begin with "DGNNPIX2", or with
 // "DGNNPIX3" if there are chunks of evaluation. Versions 3, 5 and 7 are for multi-label graphs, where every batch has
 // Targets of target_bytes (a fact) bytes per seed node. Versions 4 and 5 have chunks of evaluation, 2 and 3 do
-// not, and 6 and 7 may.
+// not, and later ones may. Version 8 is for typed graphs, with Targets or without: batches are typed, and have no
+// degrees; the facts have the types and the type of the seed nodes; nodes are rows of features.
 package packfile
 
 import (
@@ -181,23 +182,28 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format of new packs. MultiLabelFormat is its version for batches with Targets.
+// Format is the directory format of new packs. MultiLabelFormat is its version for batches with Targets, TypedFormat
+// for typed graphs.
 var (
 	Format           = stage.Format{Name: "diskgnn.pack", Version: 6}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 7}
+	TypedFormat      = stage.Format{Name: Format.Name, Version: 8}
 )
 
-// FormatFor returns the format for batches with the given bytes of Targets per seed node.
-func FormatFor(targetBytes int) stage.Format {
-	if targetBytes > 0 {
+// FormatFor returns the format of a pack with the facts.
+func FormatFor(f *Facts) stage.Format {
+	switch {
+	case f.Types != nil:
+		return TypedFormat
+	case f.MultiLabel():
 		return MultiLabelFormat
 	}
 	return Format
 }
 
 // version has the properties of a version of the format: whether batches have Targets, whether graphs are bytewise, and,
-// if so, whether validation batches have chunks.
-type version struct{ targets, bytewise, evalChunks bool }
+// if so, whether validation batches have chunks. Batches of a typed graph may have Targets.
+type version struct{ targets, bytewise, evalChunks, typed bool }
 
 var versions = stage.Versions[version]{
 	2:                        {bytewise: true},
@@ -206,20 +212,21 @@ var versions = stage.Versions[version]{
 	5:                        {bytewise: true, evalChunks: true, targets: true},
 	Format.Version:           {},
 	MultiLabelFormat.Version: {targets: true},
+	TypedFormat.Version:      {typed: true},
 }
 
 // Formats returns the formats of all packs that this program reads.
 func Formats() []stage.Format { return versions.Formats(Format.Name) }
 
-// Older returns the version that came before FormatFor(targetBytes), for packs with or without chunks of validation
-// batches.
-func Older(targetBytes int, evalChunks bool) int {
+// Older returns the version that came before FormatFor(f), for packs with or without chunks of validation batches; 0 if
+// there was none.
+func Older(f *Facts, evalChunks bool) int {
 	for n, v := range versions {
-		if v == (version{targetBytes > 0, true, evalChunks}) {
+		if v == (version{targets: f.MultiLabel(), bytewise: true, evalChunks: evalChunks}) && f.Types == nil {
 			return n
 		}
 	}
-	panic("packfile: no older version")
+	return 0
 }
 
 const (

@@ -246,6 +246,7 @@ func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p 
 		return err
 	}
 	ssd, hits, admit := t.planLengths(r.params.Policy)
+	r.typed(b)
 	var err error
 	if !r.index.Bytewise {
 		err = t.decodeSections(raw, lo, hi, n, b, p, [3]int{ssd, hits, admit})
@@ -262,6 +263,17 @@ func (r *Reader) DecodeTrainGraph(i int, n Needs, raw []byte, b *graph.Batch, p 
 		return r.checkRows(name, i, len(t.Bands), b, p)
 	}
 	return r.checkRows(name, i, hi-bandSections, b, p)
+}
+
+// typed gives a batch its types before it is decoded.
+func (r *Reader) typed(b *graph.Batch) { b.Types, b.SeedType = r.facts.Types, r.facts.SeedType }
+
+// degrees returns the number of degrees of a batch with the given number of input nodes.
+func degrees(b *graph.Batch, inputs int) int {
+	if b.Types != nil {
+		return 0
+	}
+	return inputs
 }
 
 // checkRows checks the plan of training batch i, and the ranks of the hot rows and of the hottest bands, of which read
@@ -343,7 +355,7 @@ func (t *Train) decodeSections(raw []byte, lo, hi int, n Needs, b *graph.Batch, 
 	s := readSections(raw, t.Graph, lo, hi)
 	b.Degree = b.Degree[:0]
 	if lo == degreeSection {
-		b.Degree = batchcodec.List(s.begin(), b.Degree, t.Inputs)
+		b.Degree = batchcodec.List(s.begin(), b.Degree, degrees(b, t.Inputs))
 		if err := s.end(); err != nil {
 			return err
 		}
@@ -430,6 +442,7 @@ func (r *Reader) DecodeEvalGraph(e *Eval, n Needs, raw []byte, b *graph.Batch) e
 	if err := verifySections(name, e.GraphOffset, e.Graph, lo, len(e.Graph), raw); err != nil {
 		return err
 	}
+	r.typed(b)
 	decode := batchcodec.Decode
 	if !r.index.Bytewise {
 		decode = func(raw []byte, b *graph.Batch) error { return e.decodeSections(raw, lo, n, b) }
@@ -468,7 +481,7 @@ func (e *Eval) decodeSections(raw []byte, lo int, n Needs, b *graph.Batch) error
 	s := readSections(raw, e.Graph, lo, len(e.Graph))
 	b.Degree = b.Degree[:0]
 	if lo == degreeSection {
-		b.Degree = batchcodec.List(s.begin(), b.Degree, e.Inputs)
+		b.Degree = batchcodec.List(s.begin(), b.Degree, degrees(b, e.Inputs))
 		if err := s.end(); err != nil {
 			return err
 		}

@@ -21,8 +21,10 @@ type Params struct {
 
 // Facts are the counts that a trainer needs before it reads anything else.
 type Facts struct {
-	Nodes   int64 `json:"nodes"`
-	Classes int   `json:"classes"`
+	Nodes    int64        `json:"nodes"`           // rows of features
+	Types    *graph.Types `json:"types,omitempty"` // of a typed graph
+	SeedType int          `json:"seed_type,omitempty"`
+	Classes  int          `json:"classes"`
 	// TargetBytes is the size of a seed node's classes in a multi-label graph; 0: it has one class.
 	TargetBytes int        `json:"target_bytes,omitempty"`
 	Dim         int        `json:"dim"`

@@ -186,7 +186,8 @@ func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *grap
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		if k.NumSrc > most.Src[l] || k.NumDst > most.Dst[l] || k.NumEdges() > most.Edges[l] || l > 0 && k.Scattered() {
+		if k.NumSrc > most.Src[l] || k.NumDst > most.Dst[l] || k.NumEdges() > most.Edges[l] || l > 0 && k.Scattered() && b.Types == nil ||
+			b.Types != nil && k.NumRows() > most.Rows[l] {
 			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations and %d edges, but the facts allow %d, %d and %d", l, k.NumSrc, k.NumDst, k.NumEdges(), most.Src[l], most.Dst[l], most.Edges[l])
 		}
 	}

@@ -27,9 +27,14 @@ type tally struct {
 	touched int64 // one more than the highest rank that they read
 }
 
-func newTally(layers int) *tally {
+func newTally(f *Facts) *tally {
+	layers := len(f.Fanout)
 	sizes := func() graph.Sizes {
-		return graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+		s := graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+		if f.Types != nil {
+			s.Rows = make([]int, layers)
+		}
+		return s
 	}
 	return &tally{most: sizes(), sums: sizes()}
 }
@@ -44,11 +49,23 @@ func (t *tally) add(b *graph.Batch, fanout []int) error {
 		}{{k.NumSrc, &t.most.Src[l], &t.sums.Src[l]}, {k.NumDst, &t.most.Dst[l], &t.sums.Dst[l]}, {len(k.Indices), &t.most.Edges[l], &t.sums.Edges[l]}} {
 			*c.most, *c.sum = max(*c.most, c.n), *c.sum+c.n
 		}
+		if b.Types != nil {
+			n := k.NumRows()
+			t.most.Rows[l], t.sums.Rows[l] = max(t.most.Rows[l], n), t.sums.Rows[l]+n
+		}
 	}
 	for _, rank := range b.Input {
 		t.touched = max(t.touched, int64(rank)+1)
 	}
 	t.batches++
+	if b.Types != nil {
+		return b.DrawnRows(func(layer, row int, edges uint32) error {
+			if n := fanout[layer]; n != allNeighbours && edges > uint32(n) {
+				return fmt.Errorf("row %d of layer %d draws %d in-neighbours, but the fanout is %d", row, layer, edges, n)
+			}
+			return nil
+		})
+	}
 	return b.Drawn(func(layer, dst int, edges, degree uint32) error {
 		n := fanout[layer]
 		if edges > degree || n == allNeighbours && edges < degree || n != allNeighbours && edges > uint32(n) {
@@ -66,7 +83,7 @@ func (t *tally) means() graph.Sizes {
 		}
 		return list
 	}
-	return graph.Sizes{Src: mean(t.sums.Src), Dst: mean(t.sums.Dst), Edges: mean(t.sums.Edges)}
+	return graph.Sizes{Src: mean(t.sums.Src), Dst: mean(t.sums.Dst), Edges: mean(t.sums.Edges), Rows: mean(t.sums.Rows)}
 }
 
 // verifyFacts checks facts that follow from others.
@@ -91,7 +108,7 @@ func (r *Reader) same(what string, have, want graph.Sizes) error {
 	if len(have.Src) == 0 { // there are none
 		return nil
 	}
-	if slices.Equal(have.Src, want.Src) && slices.Equal(have.Dst, want.Dst) && slices.Equal(have.Edges, want.Edges) {
+	if slices.Equal(have.Src, want.Src) && slices.Equal(have.Dst, want.Dst) && slices.Equal(have.Edges, want.Edges) && slices.Equal(have.Rows, want.Rows) {
 		return nil
 	}
 	return r.damaged("%s: the facts say %+v, but the batches have %+v", what, have, want)

@@ -102,7 +102,7 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 		return err
 	}
 	defer pieces.decoder.Close()
-	counts := newTally(len(r.facts.Fanout))
+	counts := newTally(&r.facts)
 	cold, graphs := parts.in(""), parts.in("")
 	defer func() { cold.close(); graphs.close() }()
 	lo, hi := r.part.Batches(&r.facts)
@@ -187,7 +187,7 @@ func (c *pieceChecker) check(name string, t *Train, piece []byte, p Piece) error
 // verifyEval checks the evaluation batches' graphs.
 func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 	var b graph.Batch
-	graphs, counts := parts.in(EvalGraphFile), newTally(len(r.facts.Fanout))
+	graphs, counts := parts.in(EvalGraphFile), newTally(&r.facts)
 	defer graphs.close()
 	for _, evals := range [][]Eval{r.index.Valid, r.index.Test} {
 		for i := range evals {

@@ -1,5 +1,5 @@
 // Package mbfile is the container of sampled mini-batches: the SAMPLES directory, format
-// "diskgnn.samples", version 1, or version 2 of multi-label graphs.
+// "diskgnn.samples", version 1, version 2 of multi-label graphs, or version 3 of typed graphs.
 //
 //	SAMPLES/
 //	  meta.json          a description: Params, Facts, parent dataset
@@ -72,6 +72,13 @@
 // # Versions
 //
 // In version 2 every batch has Targets, of target_bytes (a fact) bytes per seed node; nothing else
-// differs. Readers accept exactly these versions. Any change of the bytes raises the version; new
+// differs. In version 3 batches are typed, with Targets or without; the facts have the types, the type of the seed
+// nodes, and as nodes the number of rows of features. The input nodes of a batch are rows of features
+// (graph.Types.FeatureRow), in the order of their types, within a type of their discovery. A record of index.bin ends
+// with
+//
+//	4L       u32 rows of layer 0, …, of layer L-1
+//
+// so R = 12L + 24. Readers accept exactly these versions. Any change of the bytes raises the version; new
 // fields in Params and Facts do not.
 package mbfile

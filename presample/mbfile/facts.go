@@ -29,10 +29,16 @@ func (r *Reader) checkFacts() error {
 	_, part := r.meta.Format.Whole()
 	counts := []int{f.TrainBatches, f.ValidBatches, f.TestBatches}
 	switch {
-	case f.TargetBytes < 0 || f.TargetBytes > maxTargetBytes || r.version.targets != (f.TargetBytes > 0):
+	case f.TargetBytes < 0 || f.TargetBytes > maxTargetBytes || f.TargetBytes == 0 && !r.version.plain || f.TargetBytes > 0 && !r.version.targets:
 		return bad("it has %d bytes of targets for each seed node, which its format %s does not allow", f.TargetBytes, r.meta.Format)
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
 		return bad("its graph has %d nodes instead of 1 to %d", f.Nodes, int64(graph.MaxNodes))
+	case r.version.typed != (f.Types != nil) || f.Types != nil && (f.Nodes != f.Types.NumFeatureRows() || f.Types.NumNodes() > graph.MaxNodes || f.Types.NumRows() > graph.MaxNodes):
+		return bad("its graph has %d rows of features, which do not fit its types", f.Nodes)
+	case f.SeedType < 0 || f.SeedType > 0 && (f.Types == nil || f.SeedType >= len(f.Types.Nodes)):
+		return bad("its seed nodes have the type %d", f.SeedType)
+	case f.Types != nil && (p.Method != "" || p.Partitions != 0):
+		return bad("its graph is typed, but its sampler is %q and it has %d partitions", p.Method, p.Partitions)
 	case f.Layers < 1 || f.Layers > batchcodec.MaxLayers || len(p.Fanout) != f.Layers || len(p.EvalFanout) != f.Layers:
 		return bad("it has %d layers, but fanouts of %d layers, and of %d for evaluation", f.Layers, len(p.Fanout), len(p.EvalFanout))
 	case badFanout(p.Fanout) || badFanout(p.EvalFanout):
@@ -53,7 +59,7 @@ func (r *Reader) checkFacts() error {
 		return bad("the number of its first file, %d, is impossible", f.FirstFile)
 	}
 	for _, want := range []stage.File{
-		{Name: IndexFile, Size: int64(indexHead) + int64(f.Batches())*int64(recordBytes(f.Layers)) + 4},
+		{Name: IndexFile, Size: int64(indexHead) + int64(f.Batches())*int64(recordBytes(f.Layers, f.Types != nil)) + 4},
 		{Name: HotnessFile, Size: 4 * f.Nodes},
 		{Name: SumsFile, Size: 8 + 16 + 4*((4*f.Nodes+hotnessGranule-1)/hotnessGranule) + 4},
 	} {
@@ -138,18 +144,43 @@ func (f *Facts) has(b *BatchInfo, fanout []int, seeds int) bool {
 		return false
 	}
 	// Arrays have elements of one to four bytes; input nodes four, labels too.
-	least := batchcodec.HeadSize(f.Layers)
+	least := batchcodec.HeadSize(f.Layers, f.numTypes())
 	most := least
 	for l, edges := range b.Edges {
-		src, dst := int64(b.Nodes[l]), int64(b.Nodes[l+1])
+		src, dst, rows := int64(b.Nodes[l]), int64(b.Nodes[l+1]), int64(b.Nodes[l+1])
+		if f.Types != nil {
+			if rows = int64(b.Rows[l]); rows > dst*graph.MostRelations {
+				return false
+			}
+		}
 		n := int64(edges)
-		if src > f.Nodes || src > dst+n || fanout[l] != AllNeighbours && n > dst*int64(fanout[l]) {
+		if src > f.numbers(l) || src > dst+n || fanout[l] != AllNeighbours && n > rows*int64(fanout[l]) {
 			return false
 		}
-		least, most = least+dst+n, most+4*dst+4*n
+		least, most = least+rows+n, most+4*rows+4*n
 	}
 	input, labels := int64(b.InputNodes()), int64(b.Seeds())*int64(4+f.TargetBytes)
-	return b.Size >= least+5*input+labels && b.Size <= most+8*input+labels
+	degrees := input
+	if f.Types != nil {
+		degrees = 0
+	}
+	return b.Size >= least+4*input+degrees+labels && b.Size <= most+4*input+4*degrees+labels
+}
+
+// numTypes returns the number of types of a typed graph, else 0.
+func (f *Facts) numTypes() int {
+	if f.Types == nil {
+		return 0
+	}
+	return len(f.Types.Nodes)
+}
+
+// numbers returns the number of different nodes that the sources of layer l may be.
+func (f *Facts) numbers(l int) int64 {
+	if l > 0 && f.Types != nil {
+		return f.Types.NumNodes()
+	}
+	return f.Nodes
 }
 
 func (s *Summary) equal(t *Summary) bool {
@@ -158,5 +189,5 @@ func (s *Summary) equal(t *Summary) bool {
 }
 
 func equalSizes(a, b graph.Sizes) bool {
-	return slices.Equal(a.Src, b.Src) && slices.Equal(a.Dst, b.Dst) && slices.Equal(a.Edges, b.Edges)
+	return slices.Equal(a.Src, b.Src) && slices.Equal(a.Dst, b.Dst) && slices.Equal(a.Edges, b.Edges) && slices.Equal(a.Rows, b.Rows)
 }

@@ -43,7 +43,7 @@ func forge(t testing.TB) *forgery {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	f := &forgery{format: Format, index: &index{layers: r.index.layers, perFile: r.index.perFile, records: slices.Clone(r.index.records)}, batches: map[string][]byte{}}
+	f := &forgery{format: Format, index: &index{layers: r.index.layers, perFile: r.index.perFile, typed: r.index.typed, records: slices.Clone(r.index.records)}, batches: map[string][]byte{}}
 	if f.hot, err = r.Hotness(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,12 +112,12 @@ func use(t testing.TB, dir string) error {
 
 // counts are the record's counts: nodes, then edges.
 func (f *forgery) counts(batch int) []uint32 {
-	n := recordBytes(f.index.layers)
+	n := f.index.recordBytes()
 	return binio.View[uint32](f.index.records[batch*n+fixedPart : (batch+1)*n])
 }
 
 func (f *forgery) setSize(batch int, size uint64) {
-	n := recordBytes(f.index.layers)
+	n := f.index.recordBytes()
 	binary.LittleEndian.PutUint64(f.index.records[batch*n+8:], size)
 }
 
@@ -267,7 +267,7 @@ func FuzzSamples(f *testing.F) {
 		if json.Unmarshal(params, &x.params) != nil || json.Unmarshal(facts, &x.facts) != nil || perFile == 0 || perFile > 1<<30 {
 			t.Skip()
 		}
-		x.index.records = slices.Clone(records[:len(records)/recordBytes(2)*recordBytes(2)])
+		x.index.records = slices.Clone(records[:len(records)/recordBytes(2, false)*recordBytes(2, false)])
 		x.index.perFile = int(perFile)
 		x.hot = slices.Clone(binio.View[uint32](append([]byte{}, hot[:len(hot)/4*4]...)))
 		x.batches[BatchesFile(0)] = batches
@@ -276,7 +276,7 @@ func FuzzSamples(f *testing.F) {
 			info := x.index.info(i)
 			file := x.batches[BatchesFile(i/x.index.perFile)]
 			if info.Offset >= 0 && info.Size >= 0 && info.Offset <= int64(len(file)) && info.Size <= int64(len(file))-info.Offset {
-				n := recordBytes(2)
+				n := recordBytes(2, false)
 				binary.LittleEndian.PutUint32(x.index.records[i*n+16:], binio.CRC(file[info.Offset:info.Offset+info.Size]))
 			}
 		}

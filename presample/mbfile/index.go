@@ -15,7 +15,14 @@ const (
 	fixedPart  = 20 // of a record: offset, size, CRC
 )
 
-func recordBytes(layers int) int { return fixedPart + 4*(layers+1) + 4*layers }
+// recordBytes returns the bytes of the record of a batch, of a typed graph or another.
+func recordBytes(layers int, typed bool) int {
+	n := fixedPart + 4*(layers+1) + 4*layers
+	if typed {
+		n += 4 * layers
+	}
+	return n
+}
 
 // BatchInfo is the entry of one batch in the index. Its slices alias the index and must not be
 // changed.
@@ -27,6 +34,7 @@ type BatchInfo struct {
 	// seed nodes: layer l has Nodes[l] sources and Nodes[l+1] destinations.
 	Nodes []uint32
 	Edges []uint32 // number of edges of every layer
+	Rows  []uint32 // in a typed graph: number of rows of every layer; else nil
 }
 
 // Seeds returns the number of seed nodes.
@@ -47,11 +55,14 @@ func (b *BatchInfo) NumEdges() int64 {
 // index is the content of index.bin.
 type index struct {
 	layers, perFile int
+	typed           bool
 	firstFile       int    // the number of the first batch's file: not 0 in most shards
-	records         []byte // of recordBytes(layers) each
+	records         []byte // of recordBytes each
 }
 
-func (ix *index) batches() int { return len(ix.records) / recordBytes(ix.layers) }
+func (ix *index) recordBytes() int { return recordBytes(ix.layers, ix.typed) }
+
+func (ix *index) batches() int { return len(ix.records) / ix.recordBytes() }
 
 // files returns the number of files that hold the batches.
 func (ix *index) files() int { return filesOf(ix.batches(), ix.perFile) }
@@ -60,25 +71,30 @@ func filesOf(batches, perFile int) int { return (batches + perFile - 1) / perFil
 
 // info returns record i without allocating.
 func (ix *index) info(i int) BatchInfo {
-	n := recordBytes(ix.layers)
+	n := ix.recordBytes()
 	r := ix.records[i*n : (i+1)*n : (i+1)*n]
-	counts := binio.View[uint32](r[fixedPart:])
-	return BatchInfo{
+	counts, edges := binio.View[uint32](r[fixedPart:]), 2*ix.layers+1
+	info := BatchInfo{
 		File:   ix.firstFile + i/ix.perFile,
 		Offset: int64(binary.LittleEndian.Uint64(r)),
 		Size:   int64(binary.LittleEndian.Uint64(r[8:])),
 		CRC:    binary.LittleEndian.Uint32(r[16:]),
 		Nodes:  counts[: ix.layers+1 : ix.layers+1],
-		Edges:  counts[ix.layers+1:],
+		Edges:  counts[ix.layers+1 : edges : edges],
 	}
+	if ix.typed {
+		info.Rows = counts[edges:]
+	}
+	return info
 }
 
-func (ix *index) add(offset, size int64, crc uint32, nodes, edges []uint32) {
+func (ix *index) add(offset, size int64, crc uint32, nodes, edges, rows []uint32) {
 	r := binary.LittleEndian.AppendUint64(ix.records, uint64(offset))
 	r = binary.LittleEndian.AppendUint64(r, uint64(size))
 	r = binary.LittleEndian.AppendUint32(r, crc)
 	r = append(r, binio.Bytes(nodes)...)
-	ix.records = append(r, binio.Bytes(edges)...)
+	r = append(r, binio.Bytes(edges)...)
+	ix.records = append(r, binio.Bytes(rows)...)
 }
 
 // crcs returns the checksums of the batches lo to hi-1.
@@ -128,10 +144,14 @@ func (ix *index) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
 }
 
-// decodeIndex decodes the output of encode. The result aliases b, which must be aligned to four bytes,
+// decodeIndex decodes the output of encode for a graph that is not typed, decodeTypedIndex for one that is. The result aliases b, which must be aligned to four bytes,
 // as every allocation of that size is. Whatever the bytes, every record of the result can be used
 // without further checks.
-func decodeIndex(b []byte) (*index, error) {
+func decodeIndex(b []byte) (*index, error) { return decode(b, false) }
+
+func decodeTypedIndex(b []byte) (*index, error) { return decode(b, true) }
+
+func decode(b []byte, typed bool) (*index, error) {
 	if len(b) < indexHead+4 || string(b[:len(indexMagic)]) != indexMagic {
 		return nil, fault.New(fault.ErrCorrupt, "%s is not an index of batches", IndexFile)
 	}
@@ -143,8 +163,8 @@ func decodeIndex(b []byte) (*index, error) {
 	if layers < 1 || layers > batchcodec.MaxLayers || perFile < 1 || perFile > 1<<30 {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %d layers or %d batches per file are impossible", IndexFile, layers, perFile)
 	}
-	ix := &index{layers: int(layers), perFile: int(perFile), records: b[indexHead : len(b)-4]}
-	n := recordBytes(ix.layers)
+	ix := &index{layers: int(layers), perFile: int(perFile), typed: typed, records: b[indexHead : len(b)-4]}
+	n := ix.recordBytes()
 	if len(ix.records)%n != 0 || batches != uint64(len(ix.records)/n) {
 		return nil, fault.New(fault.ErrCorrupt, "%s: the table of records has %d bytes, not a record of %d bytes for each of %d batches", IndexFile, len(ix.records), n, batches)
 	}
@@ -152,7 +172,7 @@ func decodeIndex(b []byte) (*index, error) {
 }
 
 // validate checks that the batches follow each other in the files, and that no layer has fewer sources
-// than destinations.
+// than destinations. In a typed graph, destinations share input nodes.
 func (ix *index) validate() error {
 	var end int64 // of the batch before, in its file
 	for i := range ix.batches() {
@@ -165,7 +185,7 @@ func (ix *index) validate() error {
 		}
 		end += b.Size
 		for l := range b.Edges {
-			if b.Nodes[l] < b.Nodes[l+1] {
+			if b.Nodes[l] < b.Nodes[l+1] && !(ix.typed && l == 0) {
 				return fault.New(fault.ErrCorrupt, "%s: batch %d, layer %d: %d sources are fewer than the %d destinations", IndexFile, i, l, b.Nodes[l], b.Nodes[l+1])
 			}
 		}

@@ -1,10 +1,15 @@
 package mbfile
 
-import "diskgnn/internal/shard"
+import (
+	"diskgnn/graph"
+	"diskgnn/internal/shard"
+)
 
 // Layout has the sizes of a SAMPLES directory, which a Writer needs before the first batch.
 type Layout struct {
-	Nodes              int64 // of the graph
+	Nodes              int64        // as Facts.Nodes
+	Types              *graph.Types // of a typed graph, else nil
+	SeedType           int
 	Layers             int
 	Train, Valid, Test int // numbers of batches of the whole directory
 	BatchesPerFile     int // batches of each file but the last, at least 1
@@ -15,6 +20,9 @@ type Layout struct {
 
 // Batches returns the number of all batches of the whole directory.
 func (l *Layout) Batches() int { return l.Train + l.Valid + l.Test }
+
+// numTypes returns the number of types of a typed graph, else 0.
+func (l *Layout) numTypes() int { return (&Facts{Types: l.Types}).numTypes() }
 
 func (l *Layout) files() int { return filesOf(l.Batches(), l.BatchesPerFile) }
 
@@ -30,17 +38,19 @@ func (l *Layout) Memory() int64 { return 4*l.Nodes + 2*l.IndexBytes() + writeBuf
 // IndexBytes returns the approximate size of the index in bytes.
 func (l *Layout) IndexBytes() int64 {
 	lo, hi := l.Span()
-	return int64(hi-lo) * int64(recordBytes(l.Layers))
+	return int64(hi-lo) * int64(recordBytes(l.Layers, l.Types != nil))
 }
 
 // IndexBytes returns the bytes of memory of the index, which a Reader holds.
-func (f *Facts) IndexBytes() int64 { return int64(f.Batches()) * int64(recordBytes(f.Layers)) }
+func (f *Facts) IndexBytes() int64 {
+	return int64(f.Batches()) * int64(recordBytes(f.Layers, f.Types != nil))
+}
 
 // facts adds up the written batches, all of which ix describes.
 func (l *Layout) facts(ix *index, epochs int) Facts {
 	p := l.part()
 	return Facts{
-		Nodes: l.Nodes, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
+		Nodes: l.Nodes, Types: l.Types, SeedType: l.SeedType, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
 		FirstFile: p.firstFile, TrainBatches: p.train, ValidBatches: p.valid, TestBatches: p.test, TargetBytes: l.TargetBytes,
 		Train: summarize(ix, 0, p.train), Eval: summarize(ix, p.train, ix.batches()),
 	}

@@ -166,7 +166,7 @@ func TestValues(t *testing.T) {
 
 func TestIndexBytes(t *testing.T) {
 	ix := &index{layers: 1, perFile: 256}
-	ix.add(0, 300, 0x01020304, []uint32{9, 2}, []uint32{8})
+	ix.add(0, 300, 0x01020304, []uint32{9, 2}, []uint32{8}, nil)
 	want := []byte{
 		'D', 'G', 'N', 'N', 'S', 'M', 'P', '1', 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 0, 0, 0, 0, 0, 44, 1, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, // offset, size, CRC
@@ -184,7 +184,7 @@ func TestIndexBytes(t *testing.T) {
 	if n := f.IndexBytes(); n != int64(len(back.records)) || n != 32 {
 		t.Errorf("%d bytes of records are planned", n)
 	}
-	if d := cmp.Diff(BatchInfo{0, 0, 300, 0x01020304, []uint32{9, 2}, []uint32{8}}, back.info(0)); d != "" {
+	if d := cmp.Diff(BatchInfo{0, 0, 300, 0x01020304, []uint32{9, 2}, []uint32{8}, nil}, back.info(0)); d != "" {
 		t.Error(d)
 	}
 }
@@ -295,7 +295,7 @@ func TestLyingBatch(t *testing.T) {
 		b := testBatches()[2]
 		var e Encoded
 		e.Encode(b)
-		ix.add(0, int64(len(e.Bytes)), e.CRC, e.Nodes, e.Edges)
+		ix.add(0, int64(len(e.Bytes)), e.CRC, e.Nodes, e.Edges, nil)
 		spoil(b)
 		r := &Reader{dir: "S", facts: Facts{Nodes: 6}}
 		info := ix.info(0)
@@ -527,9 +527,9 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func FuzzIndex(f *testing.F) {
 	ix := &index{layers: 2, perFile: 2}
-	ix.add(0, 300, 1, []uint32{9, 4, 2}, []uint32{8, 3})
-	ix.add(300, 5, 2, []uint32{2, 2, 2}, []uint32{0, 0})
-	ix.add(0, 5, 3, []uint32{2, 1, 1}, []uint32{1, 0})
+	ix.add(0, 300, 1, []uint32{9, 4, 2}, []uint32{8, 3}, nil)
+	ix.add(300, 5, 2, []uint32{2, 2, 2}, []uint32{0, 0}, nil)
+	ix.add(0, 5, 3, []uint32{2, 1, 1}, []uint32{1, 0}, nil)
 	whole := ix.encode()
 	f.Add(whole[:len(whole)-4])
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -52,8 +52,8 @@ func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Rep
 // shard is the part of it that its number says.
 func join(readers []*Reader) (*Layout, *index, error) {
 	first := readers[0]
-	l := &Layout{Nodes: first.facts.Nodes, Layers: first.index.layers, BatchesPerFile: first.index.perFile, TargetBytes: first.facts.TargetBytes}
-	ix := &index{layers: l.Layers, perFile: l.BatchesPerFile}
+	l := &Layout{Nodes: first.facts.Nodes, Types: first.facts.Types, SeedType: first.facts.SeedType, Layers: first.index.layers, BatchesPerFile: first.index.perFile, TargetBytes: first.facts.TargetBytes}
+	ix := &index{layers: l.Layers, perFile: l.BatchesPerFile, typed: l.Types != nil}
 	for _, r := range readers {
 		l.Train += r.facts.TrainBatches
 		l.Valid += r.facts.ValidBatches
@@ -61,9 +61,9 @@ func join(readers []*Reader) (*Layout, *index, error) {
 	}
 	for i, r := range readers {
 		l.Shard = shard.Shard{Index: i, Count: len(readers)}
-		if r.facts.part() != l.part() || r.facts.Nodes != l.Nodes || r.index.layers != l.Layers || r.index.perFile != l.BatchesPerFile || r.facts.TargetBytes != l.TargetBytes ||
+		if r.facts.part() != l.part() || r.facts.Nodes != l.Nodes || !r.facts.Types.Equal(l.Types) || r.facts.SeedType != l.SeedType || r.index.layers != l.Layers || r.index.perFile != l.BatchesPerFile || r.facts.TargetBytes != l.TargetBytes ||
 			r.facts.Epochs < 1 || r.facts.Epochs != first.facts.Epochs {
-			return nil, nil, fault.New(fault.ErrCorrupt, "%s and %s are not shards of the same samples: their numbers of nodes, layers, epochs or batches do not fit together", first.dir, r.dir)
+			return nil, nil, fault.New(fault.ErrCorrupt, "%s and %s are not shards of the same samples: their types, or their numbers of nodes, layers, epochs or batches do not fit together", first.dir, r.dir)
 		}
 		ix.records = append(ix.records, r.index.records...)
 	}

@@ -8,26 +8,32 @@ import (
 )
 
 // Format is the directory format that this package reads and writes. MultiLabelFormat is its version
-// for batches with Targets.
+// for batches with Targets, and TypedFormat for typed graphs, with Targets or without.
 var (
 	Format           = stage.Format{Name: "diskgnn.samples", Version: 1}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 2}
+	TypedFormat      = stage.Format{Name: Format.Name, Version: 3}
 )
 
-// version has the properties of a version of the format: Targets in its batches, and an index.
+// version has the properties of a version of the format.
 type version struct {
-	targets     bool
-	decodeIndex func([]byte) (*index, error)
+	plain, targets bool // batches may have one class for each seed node, and Targets
+	typed          bool
+	decodeIndex    func([]byte) (*index, error)
 }
 
 var versions = stage.Versions[version]{
-	Format.Version:           {false, decodeIndex},
-	MultiLabelFormat.Version: {true, decodeIndex},
+	Format.Version:           {plain: true, decodeIndex: decodeIndex},
+	MultiLabelFormat.Version: {targets: true, decodeIndex: decodeIndex},
+	TypedFormat.Version:      {plain: true, targets: true, typed: true, decodeIndex: decodeTypedIndex},
 }
 
 // FormatFor returns the format of samples with the given length of Targets in bytes for each seed
-// node: MultiLabelFormat if it is not 0, else Format.
-func FormatFor(targetBytes int) stage.Format {
+// node, of a typed graph or another.
+func FormatFor(targetBytes int, typed bool) stage.Format {
+	if typed {
+		return TypedFormat
+	}
 	if targetBytes > 0 {
 		return MultiLabelFormat
 	}
@@ -89,19 +95,23 @@ type Params struct {
 }
 
 // Facts are the counts of a SAMPLES directory, by which readers size buffers and plans. In a shard
-// they count its own batches, except the first four fields and TargetBytes.
+// they count its own batches, except the fields before FirstFile and TargetBytes.
 type Facts struct {
-	Nodes           int64   `json:"nodes"`  // of the graph
-	Layers          int     `json:"layers"` // number of blocks of a batch
-	Epochs          int     `json:"epochs"` // number of sample epochs
-	BatchesPerEpoch int     `json:"batches_per_epoch"`
-	FirstFile       int     `json:"first_file,omitempty"` // number of a shard's first file of batches
-	TrainBatches    int     `json:"train_batches"`        // epochs × batches per epoch
-	ValidBatches    int     `json:"valid_batches"`
-	TestBatches     int     `json:"test_batches"`
-	TargetBytes     int     `json:"target_bytes,omitempty"` // bytes of Targets for each seed node, 0 if not multi-label
-	Train           Summary `json:"train"`                  // all epochs
-	Eval            Summary `json:"eval"`                   // validation and test
+	// Nodes is the number of nodes of the graph; of a typed graph, the number of its rows of features, which the
+	// input nodes of its batches are.
+	Nodes           int64        `json:"nodes"`
+	Types           *graph.Types `json:"types,omitempty"`     // of a typed graph
+	SeedType        int          `json:"seed_type,omitempty"` // place of the seed nodes' type
+	Layers          int          `json:"layers"`              // number of blocks of a batch
+	Epochs          int          `json:"epochs"`              // number of sample epochs
+	BatchesPerEpoch int          `json:"batches_per_epoch"`
+	FirstFile       int          `json:"first_file,omitempty"` // number of a shard's first file of batches
+	TrainBatches    int          `json:"train_batches"`        // epochs × batches per epoch
+	ValidBatches    int          `json:"valid_batches"`
+	TestBatches     int          `json:"test_batches"`
+	TargetBytes     int          `json:"target_bytes,omitempty"` // bytes of Targets for each seed node, 0 if not multi-label
+	Train           Summary      `json:"train"`                  // all epochs
+	Eval            Summary      `json:"eval"`                   // validation and test
 }
 
 // Batches returns the number of all batches.
@@ -122,12 +132,12 @@ type Summary struct {
 
 // summarize adds up the batches lo to hi-1.
 func summarize(ix *index, lo, hi int) Summary {
-	s := Summary{Max: sizesOf(ix.layers), Mean: sizesOf(ix.layers)}
+	s := Summary{Max: sizesOf(ix.layers, ix.typed), Mean: sizesOf(ix.layers, ix.typed)}
 	if lo == hi {
-		s.Max, s.Mean = sizesOf(0), sizesOf(0)
+		s.Max, s.Mean = sizesOf(0, false), sizesOf(0, false)
 		return s
 	}
-	nodes, edges := make([]int64, ix.layers+1), make([]int64, ix.layers)
+	nodes, edges, rows := make([]int64, ix.layers+1), make([]int64, ix.layers), make([]int64, ix.layers)
 	for i := lo; i < hi; i++ {
 		b := ix.info(i)
 		s.SeedNodes += int64(b.Seeds())
@@ -143,14 +153,25 @@ func summarize(ix *index, lo, hi int) Summary {
 			s.Max.Dst[l] = max(s.Max.Dst[l], int(b.Nodes[l+1]))
 			s.Max.Edges[l] = max(s.Max.Edges[l], int(n))
 		}
+		for l, n := range b.Rows {
+			rows[l] += int64(n)
+			s.Max.Rows[l] = max(s.Max.Rows[l], int(n))
+		}
 	}
 	mean := func(sum int64) int { n := int64(hi - lo); return int((sum + n/2) / n) }
 	for l := range edges {
 		s.Mean.Src[l], s.Mean.Dst[l], s.Mean.Edges[l] = mean(nodes[l]), mean(nodes[l+1]), mean(edges[l])
 	}
+	for l := range s.Mean.Rows {
+		s.Mean.Rows[l] = mean(rows[l])
+	}
 	return s
 }
 
-func sizesOf(layers int) graph.Sizes {
-	return graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+func sizesOf(layers int, typed bool) graph.Sizes {
+	s := graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+	if typed {
+		s.Rows = make([]int, layers)
+	}
+	return s
 }

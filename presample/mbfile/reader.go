@@ -210,6 +210,7 @@ func (r *Reader) check(i int, info *BatchInfo, raw []byte) error {
 
 // decode decodes a byte form with the right checksum, and compares it with the index.
 func (r *Reader) decode(i int, info *BatchInfo, raw []byte, b *graph.Batch) error {
+	b.Types, b.SeedType = r.facts.Types, r.facts.SeedType
 	err := batchcodec.Decode(raw, b)
 	if err == nil {
 		err = r.agrees(info, b)
@@ -247,7 +248,7 @@ func (r *Reader) DecodeInputs(i int, raw []byte) ([]uint32, error) {
 
 // inputs returns the input nodes of a byte form with the right checksum.
 func (r *Reader) inputs(i int, info *BatchInfo, raw []byte) ([]uint32, error) {
-	nodes, err := batchcodec.Inputs(raw)
+	nodes, err := batchcodec.Inputs(raw, r.facts.numTypes())
 	if err == nil && len(nodes) != info.InputNodes() {
 		err = fault.New(fault.ErrCorrupt, "it has %d input nodes instead of the %d that %s says", len(nodes), info.InputNodes(), IndexFile)
 	}
@@ -292,12 +293,13 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		if k.NumSrc != int(info.Nodes[l]) || k.NumDst != int(info.Nodes[l+1]) || len(k.Indices) != int(info.Edges[l]) || k.Dst != nil {
+		if k.NumSrc != int(info.Nodes[l]) || k.NumDst != int(info.Nodes[l+1]) || len(k.Indices) != int(info.Edges[l]) || k.Dst != nil && b.Types == nil ||
+			b.Types != nil && k.NumRows() != int(info.Rows[l]) {
 			return fault.New(fault.ErrCorrupt, "layer %d does not match %s", l, IndexFile)
 		}
 	}
 	if len(b.Input) > 0 && int64(slices.Max(b.Input)) >= r.facts.Nodes {
-		return fault.New(fault.ErrCorrupt, "the input node %d is out of range: the graph has %d nodes", slices.Max(b.Input), r.facts.Nodes)
+		return fault.New(fault.ErrCorrupt, "the input node %d is out of range: the graph has %d nodes or rows of features", slices.Max(b.Input), r.facts.Nodes)
 	}
 	if len(b.Targets) != len(b.Labels)*r.facts.TargetBytes {
 		return fault.New(fault.ErrCorrupt, "it has %d bytes of targets, which are not for %d seed nodes %d bytes each", len(b.Targets), len(b.Labels), r.facts.TargetBytes)

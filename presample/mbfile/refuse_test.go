@@ -34,7 +34,7 @@ func TestIndexRefusals(t *testing.T) {
 	} {
 		ix := &index{layers: 1, perFile: 256}
 		for _, r := range c.records {
-			ix.add(r.offset, r.size, 0, r.nodes, []uint32{8})
+			ix.add(r.offset, r.size, 0, r.nodes, []uint32{8}, nil)
 		}
 		got, err := decodeIndex(ix.encode())
 		if c.ok && (err != nil || got.batches() != len(c.records)) || !c.ok && !errors.Is(err, fault.ErrCorrupt) {
@@ -42,7 +42,7 @@ func TestIndexRefusals(t *testing.T) {
 		}
 	}
 	ix := &index{layers: 1, perFile: 256}
-	ix.add(0, 300, 0, right, []uint32{8})
+	ix.add(0, 300, 0, right, []uint32{8}, nil)
 	b := ix.encode()
 	b[len(b)-1] ^= 1
 	if _, err := decodeIndex(b); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("bytes 0 to %d do not match", len(b))) {

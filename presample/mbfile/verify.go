@@ -63,11 +63,14 @@ func (r *Reader) endsSplit(i int) bool {
 }
 
 // verifyDrawn checks that every destination of a batch has the number of neighbours that it must draw:
-// all, or the fanout if that is less. With a buffer of partitions it may have fewer.
+// all, or the fanout if that is less. With a buffer of partitions, and in a typed graph, it may have fewer.
 func (r *Reader) verifyDrawn(i int, b *graph.Batch) error {
 	fanout := r.params.Fanout
 	if i >= r.facts.TrainBatches {
 		fanout = r.params.EvalFanout
+	}
+	if b.Types != nil {
+		return checkRows(i, b, fanout)
 	}
 	atMost := r.params.Partitions > 0
 	return b.Drawn(func(layer, dst int, edges, degree uint32) error {
@@ -79,5 +82,15 @@ func (r *Reader) verifyDrawn(i int, b *graph.Batch) error {
 			return nil
 		}
 		return fault.New(fault.ErrCorrupt, "batch %d: destination %d of layer %d has drawn %d of %d neighbours, but the fanout is %d", i, dst, layer, edges, degree, fanout[layer])
+	})
+}
+
+// checkRows checks that no row of a typed batch has more neighbours than it may draw. Typed batches have no degrees.
+func checkRows(i int, b *graph.Batch, fanout []int) error {
+	return b.DrawnRows(func(layer, row int, edges uint32) error {
+		if most := fanout[layer]; most != AllNeighbours && edges > uint32(most) {
+			return fault.New(fault.ErrCorrupt, "batch %d: row %d of layer %d has drawn %d neighbours, but the fanout is %d", i, row, layer, edges, most)
+		}
+		return nil
 	})
 }

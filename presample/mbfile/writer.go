@@ -64,8 +64,8 @@ func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.
 	}
 	w := &Writer{dir: dir, layout: layout, counts: counts, hot: counts.Uint32s(), buf: bufio.NewWriterSize(nil, writeBuffer)}
 	w.lo, w.hi = layout.Span()
-	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile, firstFile: layout.part().firstFile,
-		records: make([]byte, 0, (w.hi-w.lo)*recordBytes(layout.Layers))}
+	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile, typed: layout.Types != nil, firstFile: layout.part().firstFile}
+	w.index.records = make([]byte, 0, (w.hi-w.lo)*w.index.recordBytes())
 	if w.records, err = dir.FS().OpenReadWrite(dir.File(recordsFile)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", recordsFile, err), w.Close())
 	}
@@ -91,7 +91,7 @@ func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	if was.Files <= batches/w.layout.BatchesPerFile { // else the last, short file is among them
 		batches = was.Files * w.layout.BatchesPerFile
 	}
-	records := w.index.records[:batches*recordBytes(w.layout.Layers)]
+	records := w.index.records[:batches*w.index.recordBytes()]
 	if _, err := w.records.ReadAt(records, 0); err != nil || binio.CRC(records) != was.Records {
 		rep.Logf("%s is damaged: sampling all batches again", w.dir.File(recordsFile))
 		return nil
@@ -147,7 +147,7 @@ func (w *Writer) recount(ctx context.Context, done *index, f int, task progress.
 			task.Add(1)
 		}
 	}
-	n := recordBytes(done.layers)
+	n := done.recordBytes()
 	w.index.records = done.records[:hi*n]
 	w.resumed += done.fileSize(f)
 	w.saved = journal{f + 1, binio.CRC(w.index.records)}
@@ -159,7 +159,7 @@ func (w *Writer) heat(i int, form []byte) error {
 	if i >= w.layout.Train {
 		return nil
 	}
-	input, err := batchcodec.Inputs(form)
+	input, err := batchcodec.Inputs(form, w.layout.numTypes())
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (w *Writer) Discard(e *Encoded) {
 		return
 	}
 	e.counted = false
-	input, err := batchcodec.Inputs(e.Bytes)
+	input, err := batchcodec.Inputs(e.Bytes, w.layout.numTypes())
 	if err == nil {
 		err = w.count(e.batch, input, ^uint32(0))
 	}
@@ -235,7 +235,7 @@ func (w *Writer) Append(e *Encoded) error {
 	if _, err := w.buf.Write(e.Bytes); err != nil {
 		return fmt.Errorf("write batch %d: %w", i, err)
 	}
-	w.index.add(w.size, int64(len(e.Bytes)), e.CRC, e.Nodes, e.Edges)
+	w.index.add(w.size, int64(len(e.Bytes)), e.CRC, e.Nodes, e.Edges, e.Rows)
 	w.size += int64(len(e.Bytes))
 	if !e.counted {
 		if err := w.heat(i, e.Bytes); err != nil {
@@ -258,7 +258,7 @@ func (w *Writer) cut() error {
 	if err := w.settle(); err != nil {
 		return err
 	}
-	lo := w.saved.Files * w.layout.BatchesPerFile * recordBytes(w.layout.Layers)
+	lo := w.saved.Files * w.layout.BatchesPerFile * w.index.recordBytes()
 	fresh := w.index.records[lo:]
 	w.saved = journal{w.saved.Files + 1, binio.UpdateCRC(w.saved.Records, fresh)}
 	file, saved := w.file, w.saved
@@ -342,13 +342,14 @@ type Encoded struct {
 	CRC   uint32
 	Nodes []uint32 // as in BatchInfo
 	Edges []uint32
+	Rows  []uint32
 
 	counted bool // Writer.Encode counted the input nodes, and Append did not write them yet
 	batch   int  // the number of the counted batch
 }
 
 // Encode sets e to the encoding of b, reusing the memory of e. b must be valid, and in every block the
-// destinations must be the first sources. Different goroutines may encode different Encoded values
+// destinations must be the first sources, in a typed graph of their types. Different goroutines may encode different Encoded values
 // concurrently, before one goroutine writes them.
 func (e *Encoded) Encode(b *graph.Batch) {
 	e.Bytes = batchcodec.Append(e.Bytes[:0], b)
@@ -359,6 +360,12 @@ func (e *Encoded) Encode(b *graph.Batch) {
 		e.Nodes[l], e.Edges[l] = uint32(b.Blocks[l].NumSrc), uint32(len(b.Blocks[l].Indices))
 	}
 	e.Nodes[layers] = uint32(b.NumSeeds())
+	e.Rows = e.Rows[:0]
+	if b.Types != nil {
+		for l := range b.Blocks {
+			e.Rows = append(e.Rows, uint32(b.Blocks[l].NumRows()))
+		}
+	}
 }
 
 const (

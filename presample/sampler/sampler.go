@@ -119,7 +119,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err != nil {
 			return err
 		}
-		size = Extent{int64(n), size.Dst + int64(n), size.Edges + edges, Widest(fanout)} // at least
+		size = Extent{int64(n), size.Dst + int64(n), size.Edges + edges, Widest(fanout), false} // at least
 		if err := s.allow(size); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func (s *Sampler) sampleTyped(ctx context.Context, b *graph.Batch, seeds []uint3
 		if err != nil {
 			return err
 		}
-		size = Extent{int64(n), size.Dst + int64(len(t.rows)), size.Edges + edges, Widest(fanout)} // at least
+		size = Extent{int64(n), size.Dst + int64(len(t.rows)), size.Edges + edges, Widest(fanout), true} // at least
 		if err := s.allow(size); err != nil {
 			return err
 		}

@@ -53,6 +53,9 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 	if c.data, err = dataset.OpenLabelled(fsys, o.Dataset); err != nil {
 		return r, err
 	}
+	if err := c.data.CheckUntyped(); err != nil {
+		return r, err
+	}
 	if o.Samples != "" {
 		if c.samples, err = mbfile.Open(fsys, o.Samples); err != nil {
 			return r, err
