@@ -120,7 +120,7 @@ func TestTypedFacts(t *testing.T) {
 		"node type -1 has the labels":  func(f *dataset.Facts) { f.LabelledType = -1 },
 		"3 nodes have labels, but the": func(f *dataset.Facts) { f.LabelledType, f.Unlabelled = 1, 2 },
 		"relations are in the order":   func(f *dataset.Facts) { slices.Reverse(f.Types.Relations) },
-		"no node type has features": func(f *dataset.Facts) { f.Types.Nodes[0].Features = false },
+		"no node type has features":    func(f *dataset.Facts) { f.Types.Nodes[0].Features = false },
 	} {
 		f := good.Facts()
 		types := graph.Types{Nodes: slices.Clone(f.Types.Nodes), Relations: slices.Clone(f.Types.Relations)}

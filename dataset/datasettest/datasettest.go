@@ -124,6 +124,8 @@ type Params struct {
 	Simple bool
 	// MultiLabel gives labelled nodes each class or not, by a coin.
 	MultiLabel bool
+	// Typed gives the graph three node types, of which the last has no features, and six relations.
+	Typed bool
 }
 
 // Raw makes the dataset: a few hubs, a few nodes without neighbours, values of
@@ -176,6 +178,9 @@ func (p Params) Raw() dataset.Raw {
 		case part < 7:
 			r.Test = append(r.Test, v)
 		}
+	}
+	if p.Typed {
+		return p.typed(r)
 	}
 	return r
 }

@@ -76,6 +76,7 @@ func TestConformance(t *testing.T) {
 		"one batch":          {small(2, 9, dtype.Float32), 0, 0},
 		"some":               {small(1, 100, dtype.Float32), 12, 0},
 		"two at most":        {small(2, 7, dtype.BFloat16), 100, 2},
+		"typed":              {storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 100, Typed: true}, Batch: 5, Epochs: 2}, 12, 0},
 		"all batches":        {small(1, 5, dtype.Float32), 100, 0},
 		"rows on two blocks": {small(1, 6000, dtype.Float32), 12, 0},
 	} {

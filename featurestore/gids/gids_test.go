@@ -68,6 +68,7 @@ func TestConformance(t *testing.T) {
 		"a page each":     {small(60, 1024, dtype.Float32, 1), 10, ""},
 		"none":            {small(60, 300, dtype.Float16, 1), 0, gids.Paper},
 		"all":             {small(60, 200, dtype.Float32, 2), 100, gids.Paper},
+		"typed":           {storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 300, Typed: true}, Batch: 5, Epochs: 2}, 20, ""},
 		"one page of all": {small(60, 3, dtype.Float16, 1), 100, gids.Script},
 	} {
 		c.params.Drive = name == "over pages"

@@ -75,6 +75,7 @@ func TestConformance(t *testing.T) {
 		"superbatches of two": {small(2, 7, dtype.BFloat16), 30, 2},
 		"superbatches of one": {small(1, 1500, dtype.Float16), 15, 1},
 		"no cache":            {small(1, 3, dtype.Float16), 0, 3},
+		"typed":               {storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 9, Typed: true}, Batch: 5, Epochs: 2}, 20, 2},
 		"all rows":            {small(2, 5, dtype.Float32), 100, 3},
 	} {
 		c.params.Drive = name == "superbatches of one"

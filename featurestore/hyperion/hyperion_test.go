@@ -42,6 +42,7 @@ func TestConformance(t *testing.T) {
 		"a few":            {small(1500, dtype.BFloat16), 10},
 		"none":             {small(3, dtype.Float16), 0},
 		"over pages":       {small(100, dtype.Float32), 30},
+		"typed":            {storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 9, Typed: true}, Batch: 5, Epochs: 1}, 30},
 		"all":              {small(100, dtype.Float32), 100},
 	} {
 		c.params.Drive = name == "a few"

@@ -37,6 +37,7 @@ func TestConformance(t *testing.T) {
 		"float32":     {},
 		"compressed":  {Compress: true, Fanout: []int{2, 3, 2}},
 		"multi-label": {Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1},
+		"typed":       {Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 9, Typed: true}, Batch: 5, Epochs: 2},
 		"pieces":      {Params: datasettest.Params{Nodes: 1500, AvgDegree: 2, Dim: 400, DType: dtype.BFloat16}, Batch: 400, Epochs: 1},
 	} {
 		t.Run(name, func(t *testing.T) { storetest.Run(t, storetest.NewWorld(t, p, sample), find) })

@@ -70,6 +70,7 @@ func TestConformance(t *testing.T) {
 		"100 floats": {datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 100}, 10, 1},
 		"6 bytes":    {datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 3, DType: dtype.Float16}, 100, 3},
 		"bfloat16":   {datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 7, DType: dtype.BFloat16, Classes: 11, MultiLabel: true}, 0, 2},
+		"typed":      {datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 100, Typed: true}, 10, 1},
 		"over pages": {datasettest.Params{Nodes: 300, AvgDegree: 3, Dim: 1500}, 1, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

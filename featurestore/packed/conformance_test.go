@@ -43,6 +43,10 @@ func TestConformance(t *testing.T) {
 		"min bf16 all held":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "bf16"}, hold: 1 << 30},
 		"chunks of validation":      {pack: pack.Options{Cache: half, Bands: bands, DType: "same", EvalChunks: true}, hold: 16 << 10},
 		"int8 chunks of validation": {pack: pack.Options{Cache: half, Bands: bands, DType: "int8", EvalChunks: true}},
+		"typed":                     {world: storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 9, Typed: true}, Batch: 5, Epochs: 2, Fanout: []int{2, 3}}, pack: pack.Options{Cache: half, Bands: bands, DType: "same"}},
+		"typed min":                 {world: storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 9, Typed: true}, Batch: 5, Epochs: 2, Fanout: []int{2, 3}}, pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "bf16"}, hold: 16 << 10},
+		"typed multi-label chunks":  {world: storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, Typed: true}, Batch: 9, Epochs: 1}, pack: pack.Options{Cache: half, DType: "int8", EvalChunks: true, Compress: packfile.CodecS2}},
+		"typed disk budget":         {world: storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 2, Dim: 1200, Seed: 3, Typed: true}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack: pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", MaxDisk: &budget.Size{Value: 1}}},
 		"multi-label":               {world: storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack: pack.Options{Cache: half, DType: "same"}},
 	} {
 		c.world.Drive = name == "static" || name == "disk budget"

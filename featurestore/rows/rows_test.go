@@ -41,6 +41,7 @@ func TestConformance(t *testing.T) {
 		"bfloat16":   {storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 7, DType: dtype.BFloat16, Classes: 11, MultiLabel: true}, Batch: 5, Epochs: 1}, 5, "sieve"},
 		"over pages": {storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 1500}, Batch: 5, Epochs: 1}, 40, "s3fifo"},
 		"no cache":   {storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 2049, DType: dtype.Float16}, Batch: 5, Epochs: 1}, 0, "lru"},
+		"typed":      {storetest.Params{Params: datasettest.Params{Nodes: 80, AvgDegree: 3, Dim: 9, Typed: true}, Batch: 5, Epochs: 2, Fanout: []int{2, 3}}, 20, "s3fifo"},
 		"all rows":   {storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5}, Batch: 5, Epochs: 1}, 100, "s3fifo"},
 	} {
 		c.params.Drive = name == "over pages"

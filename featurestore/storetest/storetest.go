@@ -170,7 +170,7 @@ func nodes(want, got *graph.Batch) ([]uint32, error) {
 		if g.NumSrc != s.NumSrc || g.NumDst != s.NumDst || !slices.Equal(g.Indptr, s.Indptr) || len(g.Indices) != len(s.Indices) {
 			return nil, fmt.Errorf("layer %d has another structure", l)
 		}
-		if l > 0 && (!slices.Equal(g.Indices, s.Indices) || g.Dst != nil) {
+		if l > 0 && (!slices.Equal(g.Indices, s.Indices) || !slices.Equal(g.Dst, s.Dst) || !slices.Equal(g.Ends, s.Ends)) {
 			return nil, fmt.Errorf("layer %d was renumbered", l)
 		}
 	}
@@ -214,17 +214,26 @@ func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []
 func (w *World) holdsGraph(t testing.TB, ref featurestore.Ref, got *graph.Batch) []uint32 {
 	t.Helper()
 	want := w.read(t, ref)
+	if !got.Types.Equal(want.Types) || got.SeedType != want.SeedType {
+		t.Fatal(ref, "has other types")
+	}
 	list, err := nodes(want, got)
 	if err != nil {
 		t.Fatal(ref, err)
 	}
+	if err := got.Validate(); err != nil {
+		t.Fatal(ref, err)
+	}
 	degree := map[uint32]uint32{}
-	for i, v := range want.Input {
-		degree[v] = want.Degree[i]
+	for i, d := range want.Degree {
+		degree[want.Input[i]] = d
 	}
 	for i, v := range list {
-		if got.Degree[i] != degree[v] {
+		if want.Types == nil && got.Degree[i] != degree[v] {
 			t.Fatal(ref, "input node", i, "has another degree")
+		}
+		if got.InputTypes != nil && int(got.InputTypes[i]) != want.Types.OfFeatureRow(v) {
+			t.Fatal(ref, "input node", i, "has another type")
 		}
 		if ref.Split == featurestore.Train && got.Input[i] != w.rank[v] {
 			t.Fatal(ref, "input node", i, "is named", got.Input[i], "and has the rank", w.rank[v])
