@@ -130,7 +130,7 @@
 //	                     nodes have any), and relations, ascending by destination, each with name,
 //	                     source and destination (places among node_types)
 //	labelled_type        the type of the nodes with labels, where it is not the first
-//	needs                version 5: what a reader must know, of "types", "compressed features"
+//	needs                version 5: properties that a reader must know, of "types", "compressed features"
 //	                     and "original ids"; a reader refuses others
 //	node_types,          absent: earlier names of types
 //	edge_types

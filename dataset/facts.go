@@ -136,7 +136,7 @@ type Facts struct {
 	NodeIDBytes int `json:"node_id_bytes"`
 
 	// Types are the node types and relations of a typed graph; nil: there is one of each. Nodes of the type
-	// LabelledType have the labels and splits. Needs lists what a reader of the dataset must know: see the
+	// LabelledType have the labels and splits. Needs lists the properties that a reader of the dataset must know: see the
 	// package comment.
 	Types        *graph.Types `json:"types,omitempty"`
 	LabelledType int          `json:"labelled_type,omitempty"`

@@ -8,14 +8,14 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Needs of a dataset of version 5: what a reader must know, by Facts.Needs.
+// Needs of a dataset of version 5: properties that a reader must know, by Facts.Needs.
 const (
 	needTypes       = "types"
 	needCompression = "compressed features"
 	needIDs         = "original ids"
 )
 
-// needs returns what a reader of the dataset must know, in the order in which Facts.Needs has it.
+// needs returns the properties that a reader of the dataset must know, in the order in which Facts.Needs has it.
 func (f *Facts) needs() []string {
 	var needs []string
 	for _, n := range []struct {

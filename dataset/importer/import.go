@@ -45,6 +45,7 @@ type importParams struct {
 	Stratify     bool       `json:"stratify,omitempty"`
 	Relabel      string     `json:"relabel,omitempty"`
 	For          string     `json:"for,omitempty"`
+	Typed        bool       `json:"typed,omitempty"`
 	// Reading is Shape.Reading: the options that decided which content of the source is imported.
 	Reading map[string]string `json:"reading,omitempty"`
 }
@@ -85,6 +86,7 @@ type importing struct {
 	labelNotes []string
 	// reverse says that the reverse of every edge is added as it is.
 	reverse bool
+	typing  *typing // nil: nodes of one type
 	plan    importPlan
 	// counted says that the number of edges is known before lines are counted.
 	counted bool
@@ -117,6 +119,9 @@ func (im *importing) open(out string) (err error) {
 	im.reverse = !im.o.Symmetrize && im.o.AddsReverse(im.shape.AddReverse)
 	if im.o.DType == "" {
 		im.o.DType = im.shape.DType
+	}
+	if err := im.settleTypes(); err != nil {
+		return err
 	}
 	var found Problems // MakePlan goes on after them
 	if im.o.Labelled() {
@@ -163,7 +168,7 @@ func (im *importing) params(content string) importParams {
 		Source: "import", Importer: importerVersion, Format: im.format.Name, Content: content,
 		DType: o.DType, Binarize: o.Binarize, RowNormalize: o.RowNormalize, Symmetrize: o.Symmetrize,
 		Compression: dataset.CompressionName(o.Compress), AddReverse: im.reverse, Dedupe: o.Dedupe && !o.Symmetrize,
-		For: o.For, Reading: im.shape.Reading,
+		For: o.For, Typed: im.typing != nil, Reading: im.shape.Reading,
 	}
 	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
 		p.SelfLoops = o.SelfLoops
@@ -252,7 +257,7 @@ func (im *importing) begin(ctx context.Context, out string, params any) (*datase
 }
 
 func (im *importing) form() dataset.Form {
-	return dataset.Form{Compressed: im.o.Compress, OriginalIDs: im.facts().OriginalIDs != ""}
+	return dataset.Form{Compressed: im.o.Compress, OriginalIDs: im.facts().OriginalIDs != "", Typed: im.typing != nil}
 }
 
 // relabelledSteps is steps where nodes get other numbers, which all files go by.
@@ -357,8 +362,9 @@ func (im *importing) together() (bool, error) {
 		return false, nil
 	}
 	free, err := im.fs.Free(im.w.Path())
-	table := im.shape.Nodes * int64(im.shape.Dim*im.o.DType.Size())
-	return free > extsort.EdgeBytes(im.storedEdges().Most)+dataset.DiskBytes(im.facts(), im.storedEdges().Most)+table/8, err
+	f := im.facts()
+	table := f.FeatureRows() * int64(f.RowBytes())
+	return free > extsort.EdgeBytes(im.storedEdges().Most)+dataset.DiskBytes(f, im.storedEdges().Most)+table/8, err
 }
 
 // importPlan divides the memory.
@@ -430,7 +436,7 @@ func (im *importing) storedEdges() dataset.Need {
 	if im.o.Symmetrize || im.reverse {
 		n.Most *= 2
 	}
-	if im.reverse {
+	if im.reverse && im.typing == nil {
 		n.Least *= 2
 	}
 	if im.o.Dedupe && !im.o.Symmetrize || im.o.SelfLoops == LoopsDrop && !im.o.Symmetrize {
@@ -453,6 +459,9 @@ func (im *importing) labelKind() string {
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
 	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}
+	if im.typing != nil {
+		f.Types, f.LabelledType = im.typing.types, s.LabelledType
+	}
 	switch {
 	case s.NameBytes > 0:
 		f.OriginalIDs, f.NameBytes = dataset.IDNames, s.NameBytes
@@ -471,6 +480,7 @@ func (im *importing) facts() dataset.Facts {
 func (im *importing) checkSpace() error {
 	known, f := im.facts(), im.w.Facts()
 	f.Nodes, f.Dim, f.DType, f.LabelKind = known.Nodes, known.Dim, known.DType, known.LabelKind
+	f.Types, f.LabelledType = known.Types, known.LabelledType
 	f.OriginalIDs, f.NameBytes, f.ClassNameBytes = known.OriginalIDs, known.NameBytes, known.ClassNameBytes
 	if im.shape.Multi {
 		f.Classes = known.Classes
@@ -497,7 +507,7 @@ func (im *importing) topology(ctx context.Context, settled <-chan struct{}) (err
 		return nil
 	}
 	s, err := extsort.NewEdges(im.fs, im.w.Scratch("edges"), extsort.EdgeOptions{
-		Nodes: im.shape.Nodes, Edges: im.storedEdges().Most, Memory: im.plan.sort - im.numberMemory(), Workers: im.o.Workers, Unique: im.o.Dedupe,
+		Nodes: im.rows(), Edges: im.storedEdges().Most, Memory: im.plan.sort - im.numberMemory(), Workers: im.o.Workers, Unique: im.o.Dedupe,
 	})
 	if err != nil {
 		return err
@@ -536,13 +546,33 @@ type storing struct {
 	loops bool     // those from a node to itself too
 	add   bool     // one of these for every node
 	to    []uint32 // the nodes' numbers, by the source's; nil: the same
+	typed *typing  // nil: nodes of one type
 }
 
 func (im *importing) storing() storing {
-	return storing{both: im.o.Symmetrize || im.reverse, loops: im.o.SelfLoops == LoopsKeep, add: im.o.SelfLoops == LoopsAdd}
+	return storing{
+		both: im.typing == nil && (im.o.Symmetrize || im.reverse), loops: im.o.SelfLoops == LoopsKeep, add: im.o.SelfLoops == LoopsAdd, typed: im.typing,
+	}
 }
 
-// edgeSink takes edges, as pairs of destination and source; with both set, their reverses too.
+// pairs appends the edges of a relation that are stored, as pairs of the number of a row and the source.
+func (store *storing) pairs(pairs []uint32, relation int, dst, src []int64) []uint32 {
+	if store.typed != nil {
+		return store.typed.pairs(pairs, relation, dst, src, store.loops)
+	}
+	for i, d := range dst {
+		switch {
+		case d == src[i] && !store.loops:
+		case store.to != nil:
+			pairs = append(pairs, store.to[d], store.to[src[i]])
+		default:
+			pairs = append(pairs, uint32(d), uint32(src[i]))
+		}
+	}
+	return pairs
+}
+
+// edgeSink takes edges, as pairs of row and source; with both set, their reverses too.
 type edgeSink interface {
 	AddAll(pairs []uint32, both bool) error
 }
@@ -554,12 +584,12 @@ func (im *importing) readEdges(ctx context.Context, s edgeSink, store storing) e
 	const pieces = 4
 	free, full := make(chan []uint32, pieces), make(chan []uint32, pieces)
 	for range pieces {
-		free <- make([]uint32, 0, 2*Chunk)
+		free <- make([]uint32, 0, 2*store.typed.ways()*Chunk)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(full)
-		return im.src.Edges(ctx, func(dst, src []int64) error {
+		return im.eachEdge(ctx, func(relation int, dst, src []int64) error {
 			task.Add(int64(len(dst)))
 			for len(dst) > 0 {
 				n := min(len(dst), Chunk)
@@ -569,16 +599,7 @@ func (im *importing) readEdges(ctx context.Context, s edgeSink, store storing) e
 				case <-ctx.Done():
 					return ctx.Err()
 				}
-				pairs = pairs[:0]
-				for i, d := range dst[:n] {
-					switch {
-					case d == src[i] && !store.loops:
-					case store.to != nil:
-						pairs = append(pairs, store.to[d], store.to[src[i]])
-					default:
-						pairs = append(pairs, uint32(d), uint32(src[i]))
-					}
-				}
+				pairs = store.pairs(pairs[:0], relation, dst[:n], src[:n])
 				dst, src = dst[n:], src[n:]
 				full <- pairs // there is room for all that there are
 			}

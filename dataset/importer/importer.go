@@ -25,11 +25,20 @@
 // Feature rows are ordered with a scratch file of their size: see package dataset/internal/extsort.
 //
 // Splits are drawn by the numbers in the source: renumbering does not change the nodes of a split.
+//
+// # Types
+//
+// With Reading.Typed the dataset has the types and relations of the source. A reverse that is added is a
+// relation: of writes, from authors to papers, the relation rev_writes from papers to authors, unless the
+// source has one of that name between these types, or the relation is such a reverse of another one. If edges
+// are stored in both directions (Options.Symmetrize), a relation between nodes of one type gets the reverses
+// itself.
 package importer
 
 import (
 	"context"
 
+	"diskgnn/graph"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/vfs"
 )
@@ -83,6 +92,8 @@ type Reading struct {
 	// For is "" for a dataset to train on, or ForPredict. With ForPredict the dataset gets no labels
 	// and splits: the source may lack them, and Source.Labels is not called. All formats take it.
 	For string
+	// Typed keeps the types of nodes and edges: Shape.Types is set. Else all nodes become nodes of one type.
+	Typed bool
 	// Reverse is ReverseYes to store the reverse of every edge too, ReverseNo not to, or ReverseAuto
 	// to follow the format's own library. Parallel edges get parallel reverses. All formats take
 	// it.
@@ -118,6 +129,13 @@ type Source interface {
 	Edges(ctx context.Context, add func(dst, src []int64) error) error
 	// Features returns a stream of the feature rows of the nodes from first on. The caller closes it.
 	Features(first int64) (RowStream, error)
+}
+
+// TypedSource is implemented by a Source that can have Shape.Types.
+type TypedSource interface {
+	// Relation is Edges for one relation, by its place in Shape.Types. Nodes have the numbers that they have
+	// among the nodes of all types.
+	Relation(ctx context.Context, relation int, add func(dst, src []int64) error) error
 }
 
 // Glancer is implemented by a Source that may have all source nodes of its edges, compressed, before
@@ -167,6 +185,11 @@ type Shape struct {
 	Notes      []string
 	unlabelled bool // the dataset gets no labels
 	oneHot     bool // Source.Labels gives rows with a column for each class, but a node has one class
+	// Types are the types of nodes, those with features first, and the relations, in any order; nil if
+	// nodes are of one type. If it is set, the source is a TypedSource, and its Features are of the nodes
+	// of types with features. Import checks Types.
+	Types        *graph.Types
+	LabelledType int // the place in Types.Nodes of the type with labels
 	// Reading has the choices within the source that decide the dataset's content, by name. It becomes
 	// one of the content parameters.
 	Reading map[string]string

@@ -113,6 +113,10 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--split-index %d: columns are counted from 0", o.SplitIndex)
 	case !slices.Contains(Loops(), o.SelfLoops):
 		return fault.New(fault.ErrUsage, "--self-loops %s is not one of %s", o.SelfLoops, strings.Join(Loops(), ", "))
+	case o.Typed && o.relabels():
+		return fault.New(fault.ErrUsage, "--relabel %s: with --typed nodes keep the order that they have in their type", o.Relabel)
+	case o.Typed && o.SelfLoops == LoopsAdd:
+		return fault.New(fault.ErrUsage, "--self-loops %s: with --typed there is no relation that has a loop at every node", o.SelfLoops)
 	case !slices.Contains(Relabels(), o.Relabel):
 		return fault.New(fault.ErrUsage, "--relabel %s is not one of %s", o.Relabel, strings.Join(Relabels(), ", "))
 	}
@@ -150,6 +154,7 @@ func (r *Reading) given() []string {
 		name string
 		set  bool
 	}{
+		{"typed", r.Typed},
 		{"task", r.Task != ""},
 		{"feature", len(r.Features) > 0},
 		{"edges", r.Edges != ""},

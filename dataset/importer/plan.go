@@ -252,7 +252,7 @@ func (im *importing) lookAtFeatures(context.Context, *Plan) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	n, _ := dataset.BlockRows(im.shape.Nodes, im.shape.Dim, im.o.DType)
+	n, _ := dataset.BlockRows(im.ownRows(), im.shape.Dim, im.o.DType)
 	values := make([]float32, n*int64(im.shape.Dim))
 	if err := rows.Next(values); err != nil {
 		return err

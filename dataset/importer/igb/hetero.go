@@ -18,7 +18,7 @@ import (
 // Heterogeneous reads IGB's directories with all types of nodes. Auto never finds it, since Format
 // reads the same directories: users name it.
 var Heterogeneous = importer.Format{
-	Name: "igb-h", What: "the directory of a heterogeneous IGB set, all its types of nodes as one", Takes: []string{"task"},
+	Name: "igb-h", What: "the directory of a heterogeneous IGB set, all its types of nodes", Takes: []string{"task", "typed"},
 	Open: openHetero,
 }
 
@@ -29,6 +29,7 @@ const separator = "__"
 type hetero struct {
 	papers *source
 	dir    string
+	keep   bool // the types
 	sh     importer.Shape
 	types  *stream.Types
 	feats  map[string]string // files by type; none of a type that has zeros
@@ -63,7 +64,7 @@ func openHetero(fsys vfs.FS, sources []string, o *importer.Reading) (importer.So
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
-	h := &hetero{papers: papers, dir: dir, sh: papers.sh, feats: map[string]string{}}
+	h := &hetero{papers: papers, dir: dir, keep: o.Typed, sh: papers.sh, feats: map[string]string{}}
 	if err := h.number(names); err != nil {
 		return nil, err
 	}
@@ -72,6 +73,13 @@ func openHetero(fsys vfs.FS, sources []string, o *importer.Reading) (importer.So
 	}
 	if err := found.Err(); err != nil {
 		return nil, err
+	}
+	if h.keep {
+		var triples [][3]string
+		for i := range h.rels {
+			triples = append(triples, h.rels[i].Triple)
+		}
+		h.types.Typed(&h.sh, paper, triples)
 	}
 	return h, nil
 }
@@ -83,7 +91,7 @@ func (h *hetero) path(name ...string) string {
 
 // number finds the types of nodes that edges join, and numbers their nodes.
 func (h *hetero) number(relations []string) error {
-	types := []stream.Type{{Name: paper, Count: h.papers.sh.Nodes}}
+	types := []stream.Type{{Name: paper, Count: h.papers.sh.Nodes, Features: true}}
 	var found importer.Problems
 	for _, relation := range relations {
 		parts := strings.Split(relation, separator)
@@ -93,19 +101,26 @@ func (h *hetero) number(relations []string) error {
 			}
 			n, err := h.count(name, relations)
 			found.Add(err)
-			types = append(types, stream.Type{Name: name, Count: n})
+			types = append(types, stream.Type{Name: name, Count: n, Features: h.feats[name] != ""})
 		}
 	}
 	if err := found.Err(); err != nil {
 		return err
 	}
 	var err error
-	if h.types, err = stream.Number(h.dir, types); err != nil {
+	number := stream.Number
+	if h.keep {
+		number = stream.NumberTyped
+	}
+	if h.types, err = number(h.dir, types); err != nil {
 		return err
 	}
 	at, err := h.types.Labelled(paper)
 	h.papers.first, h.sh.Nodes = at.First, h.types.Nodes
 	h.sh.Reading["node_types"], h.sh.Reading["labelled_type"] = h.types.Offsets, paper
+	if h.keep {
+		return err
+	}
 	h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("nodes of %d types become nodes of one type, numbered type by type (%s); only nodes of the type %s have labels", len(types), h.types.Offsets, paper))
 	return err
 }
@@ -215,6 +230,11 @@ func (h *hetero) Files() []string {
 // Labels implements importer.Source.
 func (h *hetero) Labels(ctx context.Context, l *importer.Labelling) error {
 	return h.papers.Labels(ctx, l)
+}
+
+// Relation implements importer.TypedSource.
+func (h *hetero) Relation(ctx context.Context, relation int, add func(dst, src []int64) error) error {
+	return h.rels[relation].Read(ctx, add)
 }
 
 // Edges implements importer.Source.

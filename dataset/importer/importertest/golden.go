@@ -93,15 +93,5 @@ func Same(t testing.TB, d *dataset.Dataset, golden string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := strings.Split(Text(t, d), "\n"), strings.Split(string(b), "\n")
-	for i := range max(len(got), len(want)) {
-		switch {
-		case i >= len(got):
-			t.Fatalf("%s: line %d: nothing, want %q", golden, i+1, want[i])
-		case i >= len(want):
-			t.Fatalf("%s: line %d: %q, want nothing", golden, i+1, got[i])
-		case got[i] != want[i]:
-			t.Fatalf("%s: line %d: %q, want %q", golden, i+1, got[i], want[i])
-		}
-	}
+	sameLines(t, Text(t, d), string(b), golden)
 }

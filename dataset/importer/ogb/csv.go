@@ -95,7 +95,14 @@ func (s *source) setNodes(n int64) error {
 
 // setTypes numbers the nodes of all types, and sets the type that has labels.
 func (s *source) setTypes(types []stream.Type, labelled string) (*stream.Types, error) {
-	t, err := stream.Number(s.dir, types)
+	number := stream.Number
+	if s.keep {
+		number = stream.NumberTyped
+		for i := range types {
+			types[i].Features = types[i].Name == labelled
+		}
+	}
+	t, err := number(s.dir, types)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +112,9 @@ func (s *source) setTypes(types []stream.Type, labelled string) (*stream.Types, 
 	}
 	s.sh.Nodes, s.first, s.count = t.Nodes, at.First, at.Count
 	s.sh.Reading["node_types"], s.sh.Reading["labelled_type"] = t.Offsets, labelled
+	if s.types = t; s.keep {
+		return t, nil
+	}
 	s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("nodes of %d types become nodes of one type, numbered type by type (%s); only nodes of the type %s have features and labels", len(types), t.Offsets, labelled))
 	return t, nil
 }

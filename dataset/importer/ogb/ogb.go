@@ -18,8 +18,9 @@
 //	├── split_dict.pt    arrays of papers by set: train, valid, test-whole, test-dev, …
 //	└── processed/       paper/{node_feat,node_label}.npy HEAD___RELATION___TAIL/edge_index.npy (2, E)
 //
-// Nodes of several types are numbered type by type, the types in alphabetical order. Features and
-// labels belong to the type that has labels; other nodes have zeros, and no label.
+// Nodes of several types are numbered type by type, the types in alphabetical order; if the types are kept, the
+// type with labels is the first, and the others follow in the order of the files. Features and labels belong to
+// the type that has labels; other nodes have zeros, and no label.
 //
 // A graph without node features that has edge features (ogbn-proteins) gets as a node's features the
 // mean of its incoming edges' features, of both directions where reverses are added.
@@ -48,7 +49,7 @@ import (
 
 // Format reads the directories of OGB's archives.
 var Format = importer.Format{
-	Name: "ogb", What: "the directory of an OGB node property prediction set, with raw and split, or MAG240M's, with meta.pt", Takes: []string{"task"},
+	Name: "ogb", What: "the directory of an OGB node property prediction set, with raw and split, or MAG240M's, with meta.pt", Takes: []string{"task", "typed"},
 	Detect: detect, Open: open,
 }
 
@@ -102,8 +103,10 @@ type source struct {
 	splits [3]tables.Set // nodes, counted from the first
 	files  []string      // that are read
 	mean   []float32
-	both   bool   // a node's features are of its outgoing edges too
-	task   string // that was named, or ""
+	both   bool          // a node's features are of its outgoing edges too
+	task   string        // that was named, or ""
+	keep   bool          // the types
+	types  *stream.Types // of a graph of several
 }
 
 // relation is the edges of one type.
@@ -117,7 +120,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err != nil {
 		return nil, err
 	}
-	s := &source{fs: fsys, dir: dir, task: o.Task}
+	s := &source{fs: fsys, dir: dir, task: o.Task, keep: o.Typed}
 	s.sh.Reading = map[string]string{}
 	i := slices.IndexFunc(layouts, func(l layout) bool { return exists(fsys, filepath.Join(dir, filepath.FromSlash(l.sign))) })
 	if i < 0 {
@@ -135,6 +138,9 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	}
 	if len(found) == 0 {
 		found.Add(s.readShape())
+		if s.keep && s.types != nil {
+			s.types.Typed(&s.sh, s.sh.Reading["labelled_type"], s.triples())
+		}
 	}
 	if err := found.Err(); err != nil {
 		return nil, err
@@ -256,6 +262,18 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		}
 	}
 	return nil
+}
+
+func (s *source) triples() (list [][3]string) {
+	for i := range s.rels {
+		list = append(list, s.rels[i].Triple)
+	}
+	return list
+}
+
+// Relation implements importer.TypedSource.
+func (s *source) Relation(ctx context.Context, relation int, add func(dst, src []int64) error) error {
+	return s.rels[relation].Read(ctx, add)
 }
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {

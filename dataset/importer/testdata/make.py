@@ -47,6 +47,27 @@ def golden(path, nodes, edges, feat, labels, splits):
             f.write("%s: %s\n" % (name, " ".join(str(v) for v in sorted(int(v) for v in splits[name]))))
 
 
+def typed_golden(path, counts, feats, labelled, labels, index, splits):
+    """The graph with its types as text: types with features first, relations by their destinations, and nodes counted
+    from 0 in each type. labels and splits are of the nodes of the type labelled."""
+    types = [t for t in counts if t in feats] + [t for t in counts if t not in feats]
+    with open(path, "w") as f:
+        for t in types:
+            f.write("type %s: %d nodes%s\n" % (t, counts[t], "" if t in feats else " without features"))
+        for triple in sorted(index, key=lambda k: types.index(k[2])):
+            name = ":".join(triple)
+            f.write("relation %s\n" % name)
+            for dst, src in sorted((int(d), int(s)) for s, d in np.asarray(index[triple]).T):
+                f.write("%s: %d <- %d\n" % (name, dst, src))
+        for t in types:
+            for v in range(counts[t] if t in feats else 0):
+                f.write("feat %s %d: %s\n" % (t, v, " ".join(number(x) for x in feats[t][v])))
+        for v in range(counts[labelled]):
+            f.write("label %s %d: %d\n" % (labelled, v, labels[v]))
+        for name in ["train", "valid", "test"]:
+            f.write("%s: %s\n" % (name, " ".join(str(v) for v in sorted(int(v) for v in splits[name]))))
+
+
 def random_graph(rng, nodes, edges):
     return np.stack([rng.integers(0, nodes, edges), rng.integers(0, nodes, edges)]).astype(np.int64)
 
@@ -146,6 +167,8 @@ def hetero_golden(dir, graph, labels, splits):
     of = [-1] * total
     of[at:at + len(labels[labelled])] = classes(labels[labelled])
     golden(dir + ".txt", total, edges, feat, of, {k: v[labelled] + at for k, v in splits.items()})
+    typed_golden(dir + "-typed.txt", graph["num_nodes_dict"], graph["node_feat_dict"], labelled, of[at:], graph["edge_index_dict"],
+                 {k: v[labelled] for k, v in splits.items()})
 
 
 NODES = {"paper": 9, "author": 6, "venue": 3}
@@ -294,7 +317,14 @@ def igb_h():
         labels = [-1] * first["paper"] + list(np.load(at("paper", f"node_label_{name}.npy")))
         papers = np.arange(first["paper"], total)
         train, valid = int(len(papers) * 0.6), int(len(papers) * 0.2)
-        golden(os.path.join(HERE, "igb", f"het-{classes}.txt"), total, edges, feat, labels, {"train": papers[:train], "valid": papers[train:train + valid], "test": papers[train + valid:]})
+        splits = {"train": papers[:train], "valid": papers[train:train + valid], "test": papers[train + valid:]}
+        golden(os.path.join(HERE, "igb", f"het-{classes}.txt"), total, edges, feat, labels, splits)
+    # Types are in the order in which the names of relations have them, after papers.
+    order = {"paper": 11, "author": 5, "institute": 2, "fos": 4}
+    feats = {kind: np.load(at(kind, "node_feat.npy")) for kind in order if kind != "fos"}
+    index = {r: np.load(at("__".join(r), "edge_index.npy")).T for r in sorted(relations)}
+    typed_golden(os.path.join(HERE, "igb", "het-typed.txt"), order, feats, "paper", np.load(at("paper", "node_label_19.npy")), index,
+                 {k: v - first["paper"] for k, v in splits.items()})
 
 
 def raw():

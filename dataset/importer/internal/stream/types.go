@@ -13,20 +13,21 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/graph"
 	"diskgnn/internal/fault"
 )
 
 // Type is a type of nodes: its name and its number of nodes.
 type Type struct {
-	Name  string
-	Count int64
+	Name     string
+	Count    int64
+	Features bool // its nodes have features, which NumberTyped must know
 }
 
 // Span is the range of the nodes of one type: Count nodes from number First on.
 type Span struct{ First, Count int64 }
 
-// Types are the node types of a heterogeneous graph that becomes a homogeneous one: nodes are numbered
-// type by type, the types in alphabetical order.
+// Types are the node types of a heterogeneous graph: nodes are numbered type by type.
 type Types struct {
 	// All has the types in the order of their nodes.
 	All []Type
@@ -43,11 +44,32 @@ type Types struct {
 // mostNodes bounds the nodes of a type, so that sums can be computed.
 const mostNodes = 1 << 33
 
-// Number numbers the nodes of all types. source is the name of the source, for messages. A type that
-// is listed twice is an error of kind fault.ErrInput.
+// Number numbers the nodes of a graph that becomes a homogeneous one: the types are in alphabetical order. source
+// is the name of the source, for messages. A type that is listed twice is an error of kind fault.ErrInput.
 func Number(source string, types []Type) (*Types, error) {
-	t := &Types{All: slices.Clone(types), source: source, spans: map[string]Span{}}
-	slices.SortFunc(t.All, func(a, b Type) int { return cmp.Compare(a.Name, b.Name) })
+	types = slices.Clone(types)
+	slices.SortFunc(types, func(a, b Type) int { return cmp.Compare(a.Name, b.Name) })
+	return number(source, types)
+}
+
+// NumberTyped is Number for a graph that keeps its types: those with features are the first, else they are in
+// the order of the list.
+func NumberTyped(source string, types []Type) (*Types, error) {
+	types = slices.Clone(types)
+	slices.SortStableFunc(types, func(a, b Type) int {
+		switch {
+		case a.Features == b.Features:
+			return 0
+		case a.Features:
+			return -1
+		}
+		return 1
+	})
+	return number(source, types)
+}
+
+func number(source string, types []Type) (*Types, error) {
+	t := &Types{All: types, source: source, spans: map[string]Span{}}
 	var offsets []string
 	for _, k := range t.All {
 		if _, twice := t.spans[k.Name]; twice || k.Count < 0 || k.Count > mostNodes {
@@ -86,7 +108,24 @@ func (t *Types) Join(r *Relation, name, separator string) error {
 	if !ok || !ok2 {
 		return fault.New(fault.ErrInput, "%s: the edge type %s is between node types of which at least one does not exist", t.source, name)
 	}
+	r.Triple = [3]string(parts)
 	return nil
+}
+
+// Typed sets the types of sh to the types t, and to the relations of the given triples, which Join made.
+// labelled is the name of the type with labels.
+func (t *Types) Typed(sh *importer.Shape, labelled string, triples [][3]string) {
+	g := &graph.Types{}
+	place := func(name string) int {
+		return slices.IndexFunc(t.All, func(k Type) bool { return k.Name == name })
+	}
+	for _, k := range t.All {
+		g.Nodes = append(g.Nodes, graph.NodeType{Name: k.Name, Count: k.Count, Features: k.Features})
+	}
+	for _, r := range triples {
+		g.Relations = append(g.Relations, graph.Relation{Source: place(r[0]), Name: r[1], Destination: place(r[2])})
+	}
+	sh.Types, sh.LabelledType = g, max(place(labelled), 0)
 }
 
 // IsName reports whether s can be the name of a type: it is safe in paths and in messages.
@@ -102,6 +141,7 @@ type Relation struct {
 	Edges    int64
 	Open     func() (Pairs, error)
 	Src, Dst Span
+	Triple   [3]string // names of the source type, the relation and the destination type, after Join
 }
 
 // Read calls add for all edges, some at a time. Their number must be the relation's, and their ends

@@ -12,12 +12,13 @@ import (
 
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/graph"
 	"diskgnn/internal/fault"
 )
 
 // TestNumber numbers five authors, no venues and three papers.
 func TestNumber(t *testing.T) {
-	types, err := stream.Number("set", []stream.Type{{"venue", 0}, {"paper", 3}, {"author", 5}})
+	types, err := stream.Number("set", []stream.Type{{Name: "venue", Count: 0}, {Name: "paper", Count: 3}, {Name: "author", Count: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,21 +38,21 @@ func TestNumber(t *testing.T) {
 		"the edge type paper__by__x is between node types of which at least one does not exist":         types.Join(&r, "paper__by__x", "__"),
 		`the name of the edge type "paper__paper" is not HEAD__RELATION__TAIL`:                          types.Join(&r, "paper__paper", "__"),
 		`the name of the edge type "a__b__c__d" is not HEAD__RELATION__TAIL`:                            types.Join(&r, "a__b__c__d", "__"),
-		`the node type "a" is listed twice, or with an impossible number of nodes, 3`:                   number(stream.Type{"a", 1}, stream.Type{"a", 3}),
-		`the node type "a" is listed twice, or with an impossible number of nodes, -1`:                  number(stream.Type{"a", -1}),
-		`the node type "a" is listed twice, or with an impossible number of nodes, 9223372036854775807`: number(stream.Type{"a", 1<<63 - 1}),
-		"the node type \"a\" is listed twice, or with an impossible number of nodes, 8589934593":        number(stream.Type{"a", 1<<33 + 1}),
-		"the graph has 0 nodes; at least 1 is needed":                                                   number(stream.Type{"a", 0}),
-		"32-bit": number(stream.Type{"a", 1 << 32}, stream.Type{"b", 1}),
+		`the node type "a" is listed twice, or with an impossible number of nodes, 3`:                   number(stream.Type{Name: "a", Count: 1}, stream.Type{Name: "a", Count: 3}),
+		`the node type "a" is listed twice, or with an impossible number of nodes, -1`:                  number(stream.Type{Name: "a", Count: -1}),
+		`the node type "a" is listed twice, or with an impossible number of nodes, 9223372036854775807`: number(stream.Type{Name: "a", Count: 1<<63 - 1}),
+		"the node type \"a\" is listed twice, or with an impossible number of nodes, 8589934593":        number(stream.Type{Name: "a", Count: 1<<33 + 1}),
+		"the graph has 0 nodes; at least 1 is needed":                                                   number(stream.Type{Name: "a", Count: 0}),
+		"32-bit": number(stream.Type{Name: "a", Count: 1 << 32}, stream.Type{Name: "b", Count: 1}),
 	} {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v; want bad input that says %q", err, what)
 		}
 	}
-	if err := number(stream.Type{"a", 1 << 33}); !strings.Contains(err.Error(), "32-bit") { // the most that is added up
+	if err := number(stream.Type{Name: "a", Count: 1 << 33}); !strings.Contains(err.Error(), "32-bit") { // the most that is added up
 		t.Error(err)
 	}
-	if err := number(stream.Type{"a", 1}); err != nil {
+	if err := number(stream.Type{Name: "a", Count: 1}); err != nil {
 		t.Errorf("a graph of one node: %v", err)
 	}
 	for name, want := range map[string]bool{"paper": true, "field of study": true, "a..b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "/": false,
@@ -211,4 +212,21 @@ func TestRowsOfType(t *testing.T) {
 			t.Errorf("%v, opened %d times; want %v, %d", got, opened, want, needed)
 		}
 	})
+}
+
+// TestNumberTyped numbers types with features first.
+func TestNumberTyped(t *testing.T) {
+	types, err := stream.NumberTyped("set", []stream.Type{{Name: "venue", Count: 2}, {Name: "paper", Count: 3, Features: true}, {Name: "author", Count: 5}, {Name: "city", Count: 1, Features: true}})
+	if err != nil || types.Offsets != "paper:0 city:3 venue:4 author:6" {
+		t.Fatalf("%+v, %v", types, err)
+	}
+	var r stream.Relation
+	if err := types.Join(&r, "author__writes__paper", "__"); err != nil {
+		t.Fatal(err)
+	}
+	var sh importer.Shape
+	types.Typed(&sh, "city", [][3]string{r.Triple})
+	if k := sh.Types; sh.LabelledType != 1 || k.Relations[0] != (graph.Relation{Source: 3, Name: "writes", Destination: 0}) || !k.Nodes[1].Features || k.Nodes[2].Features {
+		t.Errorf("%+v, labels of %d", k, sh.LabelledType)
+	}
 }
