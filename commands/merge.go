@@ -42,12 +42,14 @@ func mergeNext(out string, s shard.Shard) string {
 var merges = map[stage.Format]shard.Assemble{
 	mbfile.Format:           mbfile.Merge,
 	mbfile.MultiLabelFormat: mbfile.Merge,
+	mbfile.TypedFormat:      mbfile.Merge,
 }
 
 // checks has the function that verifies a merged directory of each format.
 var checks = map[stage.Format]shard.Check{
 	mbfile.Format:           mbfile.Check,
 	mbfile.MultiLabelFormat: mbfile.Check,
+	mbfile.TypedFormat:      mbfile.Check,
 }
 
 func init() {

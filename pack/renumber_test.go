@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
@@ -40,6 +41,45 @@ func TestRenumberByHand(t *testing.T) {
 	}
 	if !slices.Equal(r.bands, []int{2, 1}) || !slices.Equal(r.cold, []uint32{5, 7, 2}) {
 		t.Errorf("bands of %v rows, chunk of nodes %v; want [2 1], [5 7 2]", r.bands, r.cold)
+	}
+}
+
+// TestRenumberTypes packs a typed batch of the papers 2 and 0, the author 4 and the places' row, 6. Ranks: 2→0, 4→1,
+// 6→2, 0→3; edge 1.
+func TestRenumberTypes(t *testing.T) {
+	types := &graph.Types{
+		Nodes:     []graph.NodeType{{Name: "paper", Count: 4, Features: true}, {Name: "author", Count: 2, Features: true}, {Name: "place", Count: 5}},
+		Relations: []graph.Relation{{Source: 1, Name: "writes"}, {Source: 0, Name: "wrote", Destination: 1}, {Source: 2, Name: "employs", Destination: 1}},
+	}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	b := &graph.Batch{
+		Types: types,
+		Blocks: []graph.Block{
+			{NumSrc: 4, NumDst: 2, Indptr: []uint32{0, 1, 2, 4}, Indices: []uint32{2, 1, 3, 3}, Dst: []uint32{0, 2}, Ends: []uint32{2, 3, 4}},
+			{NumSrc: 2, NumDst: 1, Indptr: []uint32{0, 1}, Indices: []uint32{1}, Dst: []uint32{0}, Ends: []uint32{1, 2, 2}},
+		},
+		Input: []uint32{2, 0, 4, 6}, Labels: []int32{1},
+	}
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	r := renumberer{rank: []uint32{3, 6, 0, 5, 1, 4, 2}, edges: []int64{1}}
+	r.train(b)
+	want := &graph.Batch{
+		Types: types,
+		Blocks: []graph.Block{
+			{NumSrc: 4, NumDst: 2, Indptr: []uint32{0, 1, 2, 4}, Indices: []uint32{1, 0, 2, 2}, Dst: []uint32{3, 1}},
+			{NumSrc: 2, NumDst: 1, Indptr: []uint32{0, 1}, Indices: []uint32{1}, Dst: []uint32{0}, Ends: []uint32{1, 2, 2}},
+		},
+		Input: []uint32{3, 1, 2, 0}, InputTypes: []uint32{0, 1, 2, 0}, Labels: []int32{1},
+	}
+	if d := cmp.Diff(want, b, cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
+		t.Error(d)
+	}
+	if err := b.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

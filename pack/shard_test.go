@@ -27,7 +27,7 @@ import (
 // merge makes the whole of shards.
 func merge(fsys vfs.FS, t *testing.T, out string, dirs []string) (shard.Result, error) {
 	return shard.Merge(t.Context(), fsys, shard.Options{
-		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{packfile.Format: packfile.Merge, packfile.MultiLabelFormat: packfile.Merge},
+		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{packfile.Format: packfile.Merge, packfile.MultiLabelFormat: packfile.Merge, packfile.TypedFormat: packfile.Merge},
 	}, progress.Discard)
 }
 
@@ -62,6 +62,18 @@ var groupsOf = datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 300, Seed: 5}
 func TestShardsOfMultiLabelBatches(t *testing.T) {
 	p := groupsOf
 	p.MultiLabel, p.Classes = true, 20
+	inShards(t, p, packfile.MultiLabelFormat)
+}
+
+func TestShardsOfTypedBatches(t *testing.T) {
+	p := groupsOf
+	p.Typed, p.Nodes = true, 400
+	inShards(t, p, packfile.TypedFormat)
+}
+
+// inShards packs in two shards what one run packs.
+func inShards(t *testing.T, p datasettest.Params, format stage.Format) {
+	t.Helper()
 	ds, samples := inputs(t, p)
 	o := options(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 	whole, err := pack.Run(t.Context(), disk, o, progress.Discard)
@@ -74,7 +86,7 @@ func TestShardsOfMultiLabelBatches(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	same(t, "2 shards", contents(t, o.Out), want)
-	if m, err := stage.ReadMeta(disk, o.Out, "pack"); err != nil || m.Format != packfile.MultiLabelFormat {
+	if m, err := stage.ReadMeta(disk, o.Out, "pack"); err != nil || m.Format != format {
 		t.Errorf("%v, %v", m.Format, err)
 	}
 }

@@ -47,7 +47,7 @@ func create(t datasettest.TB, dir string, raw dataset.Raw) *dataset.Dataset {
 	if err := dataset.Create(disk, out, raw); err != nil {
 		t.Fatalf("create the dataset: %v", err)
 	}
-	d, err := dataset.Open(disk, out)
+	d, err := dataset.OpenAny(disk, out)
 	if err != nil {
 		t.Fatalf("open the dataset: %v", err)
 	}
@@ -140,9 +140,11 @@ func TestRunProperties(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(tmp)
+		nodes := rapid.IntRange(1, 120).Draw(t, "nodes")
 		raw := datasettest.Params{
-			Nodes: rapid.IntRange(1, 120).Draw(t, "nodes"), AvgDegree: rapid.Float64Range(0, 20).Draw(t, "degree"), Seed: rapid.Uint64().Draw(t, "graph"),
+			Nodes: nodes, AvgDegree: rapid.Float64Range(0, 20).Draw(t, "degree"), Seed: rapid.Uint64().Draw(t, "graph"),
 			MultiLabel: rapid.Bool().Draw(t, "multi-label"), Classes: rapid.SampledFrom([]int{3, 8, 19}).Draw(t, "classes"),
+			Typed: nodes > 3 && rapid.Bool().Draw(t, "typed"),
 		}.Raw()
 		if len(raw.Train) == 0 {
 			t.Skip("no training nodes")
@@ -158,6 +160,9 @@ func TestRunProperties(t *testing.T) {
 			Seed:       rapid.Uint64().Draw(t, "seed"),
 			Workers:    rapid.IntRange(1, 3).Draw(t, "workers"),
 			Sampler:    rapid.SampledFrom([]string{SamplerUniform, SamplerLabor}).Draw(t, "sampler"),
+		}
+		if raw.Types != nil {
+			o.Sampler = SamplerUniform
 		}
 		if o.Sampler == SamplerLabor {
 			o.BatchDependency = rapid.SampledFrom([]int{1, 3, 64}).Draw(t, "batch dependency")
@@ -193,7 +198,7 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		t.Fatal(err)
 	}
 	f, row := r.Facts(), d.TargetBytes()
-	if f.TargetBytes != row || f.Epochs != p.Epochs || f.BatchesPerEpoch != s.Batches(sampler.Train) || f.Nodes != d.Facts().Nodes || f.Layers != len(p.Fanout) {
+	if f.TargetBytes != row || f.Epochs != p.Epochs || f.BatchesPerEpoch != s.Batches(sampler.Train) || !f.Types.Equal(d.Facts().Types) || f.Layers != len(p.Fanout) {
 		t.Fatalf("%+v", f)
 	}
 	hot := make([]uint32, f.Nodes)
@@ -207,7 +212,12 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		var seeds sampler.Picked
 		id := s.Nth(i)
 		key := s.Pick(id, &seeds)
-		want := samplertest.Sample(&topology.CSC, seeds.Nodes, fanout, key)
+		var want *graph.Batch
+		if f.Types == nil {
+			want = samplertest.Sample(&topology.CSC, seeds.Nodes, fanout, key)
+		} else {
+			want = samplertest.SampleTyped(&topology.CSC, f.Types, seeds.Nodes, fanout, key)
+		}
 		if p.Method == mbfile.Labor {
 			which := samplertest.Which{Epoch: uint64(id.Epoch), Index: id.Index, PerEpoch: s.Batches(sampler.Train)}
 			if id.Split != sampler.Train { // as the last epochs but one and two
@@ -222,7 +232,7 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		if _, err := r.Read(context.Background(), i, nil, &got); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want, &got, cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(want, &got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
 			t.Fatalf("batch %d: %s", i, d)
 		}
 		sum.SeedNodes += int64(len(seeds.Nodes))

@@ -124,7 +124,7 @@ type Params struct {
 	Simple bool
 	// MultiLabel gives labelled nodes each class or not, by a coin.
 	MultiLabel bool
-	// Typed gives the graph three node types, of which the last has no features, and six relations.
+	// Typed gives the graph three node types, of which the last has no features, and six relations. It needs four nodes.
 	Typed bool
 }
 

@@ -37,7 +37,7 @@ func Same(t *testing.T, a, b string) {
 // Verified opens a dataset and checks its every byte.
 func Verified(t *testing.T, dir string) *dataset.Dataset {
 	t.Helper()
-	d, err := dataset.Open(FS, dir)
+	d, err := dataset.OpenAny(FS, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
