@@ -106,7 +106,7 @@ func TestMergeFlippedBytes(t *testing.T) {
 func mergeOptions(out string, dirs []string, force bool) shard.Options {
 	return shard.Options{
 		Out: out, Shards: dirs, Force: force,
-		Formats: map[stage.Format]shard.Assemble{mbfile.Format: mbfile.Merge, mbfile.MultiLabelFormat: mbfile.Merge},
-		Checks:  map[stage.Format]shard.Check{mbfile.Format: mbfile.Check, mbfile.MultiLabelFormat: mbfile.Check},
+		Formats: map[stage.Format]shard.Assemble{mbfile.Format: mbfile.Merge, mbfile.MultiLabelFormat: mbfile.Merge, mbfile.TypedFormat: mbfile.Merge},
+		Checks:  map[stage.Format]shard.Check{mbfile.Format: mbfile.Check, mbfile.MultiLabelFormat: mbfile.Check, mbfile.TypedFormat: mbfile.Check},
 	}
 }

@@ -45,6 +45,7 @@ func TestLeastMemorySuffices(t *testing.T) {
 		"no edges":  datasettest.Params{Nodes: 500, Seed: 1}.Raw(),
 		"dense":     datasettest.Params{Nodes: 400, AvgDegree: 150, Seed: 2}.Raw(),
 		"two label": datasettest.Params{Nodes: 2000, AvgDegree: 5, Classes: 9, MultiLabel: true, Seed: 4}.Raw(),
+		"typed":     datasettest.Params{Nodes: 3000, AvgDegree: 12, Seed: 1, Typed: true}.Raw(),
 	} {
 		graphs[name] = create(t, filepath.Join(dir, name), raw).Dir()
 	}
@@ -61,6 +62,8 @@ func TestLeastMemorySuffices(t *testing.T) {
 		"star/few":            {Fanout: []int{20, 20}, BatchSize: 50, Workers: 3},
 		"no edges/plain":      {Fanout: []int{5}},
 		"dense/many":          {Fanout: []int{100, 100, 100}, BatchSize: 30, Workers: 2},
+		"typed/all":           {Fanout: []int{2, 3}, EvalFanout: "all"},
+		"typed/workers":       {Fanout: []int{5, 10}, Workers: 3},
 		"two label/dispersed": {Fanout: []int{5, 10}, Order: sampler.Dispersed, Partitions: 8, Buffer: 4, BatchSize: 100},
 		"two label/sequence":  {Fanout: []int{5, 10}, Order: sampler.Sequential, Partitions: 8, Buffer: 4, EvalFanout: "all"},
 	} {

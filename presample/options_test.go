@@ -3,12 +3,17 @@ package presample
 import (
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 func TestDefaults(t *testing.T) {
@@ -28,6 +33,23 @@ func TestDefaults(t *testing.T) {
 }
 
 // The least and the most partitions, and buffers of two and of all of them, are taken.
+// A typed graph is sampled in one way, and others are refused by the flag's name.
+func TestTypedRefuses(t *testing.T) {
+	dir := vfstest.TempDir(t)
+	d := create(t, dir, datasettest.Params{Nodes: 40, AvgDegree: 3, Typed: true}.Raw())
+	for want, o := range map[string]Options{
+		"--order overlap":    {Order: OrderOverlap},
+		"--order sequential": {Order: OrderSequential, Partitions: 4, Buffer: 2},
+		"--sampler labor":    {Sampler: SamplerLabor},
+		"--topology cached":  {Topology: topology.Choice{Level: topology.Cached}},
+	} {
+		o.Dataset, o.Out = d.Dir(), filepath.Join(dir, "S")
+		if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want+":") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestValidatePartitions(t *testing.T) {
 	for _, n := range [][2]int{{2, 2}, {3, 2}, {3, 3}, {1 << 14, 2}, {1 << 14, 1 << 14}} {
 		o := Options{Dataset: "D", Out: "S", Order: OrderSequential, Partitions: n[0], Buffer: n[1]}

@@ -256,8 +256,18 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestShardsOfMultiLabelBatches(t *testing.T) {
+	inShards(t, datasettest.Params{Nodes: 200, AvgDegree: 4, Classes: 20, Seed: 6, MultiLabel: true}, mbfile.MultiLabelFormat)
+}
+
+func TestShardsOfTypedBatches(t *testing.T) {
+	inShards(t, datasettest.Params{Nodes: 400, AvgDegree: 4, Seed: 6, Typed: true}, mbfile.TypedFormat)
+}
+
+// inShards samples in three shards what one run samples.
+func inShards(t *testing.T, p datasettest.Params, format stage.Format) {
+	t.Helper()
 	dir := vfstest.TempDir(t)
-	d := create(t, dir, datasettest.Params{Nodes: 200, AvgDegree: 4, Classes: 20, Seed: 6, MultiLabel: true}.Raw())
+	d := create(t, dir, p.Raw())
 	o := Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S"), Fanout: []int{2, 3}, BatchSize: 7, Epochs: 2, batchesPerFile: 3}
 	whole := mustRun(t, o)
 	want := files(t, o.Out)
@@ -273,7 +283,7 @@ func TestShardsOfMultiLabelBatches(t *testing.T) {
 		t.Error(d)
 	}
 	m, err := stage.ReadMeta(disk, o.Out, "samples")
-	if err != nil || m.Format != mbfile.MultiLabelFormat {
+	if err != nil || m.Format != format {
 		t.Errorf("%v, %v", m.Format, err)
 	}
 }
