@@ -47,6 +47,8 @@ func presampleCommand() command {
 				outFlag(&o.Out, "the samples"),
 				intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
 				fanoutFlag(&o.Fanout),
+				flag("relation-fanout", "LIST", "in a typed graph: fanouts of relations that differ, like author:writes:paper=5,10;paper:cites:paper=20,20", "", parsed(&o.RelationFanout, presample.ParseRelationFanout)),
+				boolFlag("merge-relations", "in a typed graph: a fanout counts the neighbours of all relations together, not of each", &o.Merged),
 				stringFlag("eval-fanout", "LIST", "fanout for validation and test: same, all, or a list like --fanout", &o.EvalFanout),
 				intFlag("epochs", "sample epochs to draw; training repeats them in turn", "", &o.Epochs, 1),
 				positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),

@@ -31,6 +31,22 @@ func (t *Types) CountRows(ends []uint32) int {
 	return rows
 }
 
+// RowRelations fills to with the relation of every row of destinations that end so, and returns it.
+func (t *Types) RowRelations(to []int, ends []uint32) []int {
+	to = to[:0]
+	from := uint32(0)
+	for kind, end := range ends {
+		first, n := t.Into(kind)
+		for range end - from {
+			for r := range n {
+				to = append(to, first+r)
+			}
+		}
+		from = end
+	}
+	return to
+}
+
 // PlaceDestinations fills dst with the positions of a block's destinations among its sources, and returns it:
 // the destinations of a type are the first of its sources. Among the input nodes of a batch, a type without
 // features has one source at most, the row that its nodes share.

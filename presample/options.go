@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -47,6 +49,12 @@ type Options struct {
 	// EvalFanout is the fanout of validation and test batches: "same" as Fanout, "all", or a list like
 	// 10,15,all. "": same.
 	EvalFanout string
+	// RelationFanout has fanouts of relations of a typed graph, like author:writes:paper, that differ from Fanout. It is
+	// for evaluation, too, if EvalFanout is "same".
+	RelationFanout map[string][]int
+	// Merged makes a fanout the number of neighbours of all relations of a typed graph together. By default each relation
+	// draws its own.
+	Merged     bool
 	Epochs     int     // number of sample epochs; 0: 1
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
 	Order      string  // of the batches: "random", "overlap", "dispersed" or "sequential". "": random
@@ -145,6 +153,18 @@ func (o *Options) Validate() error {
 	if err != nil {
 		return err
 	}
+	for name, fanout := range o.RelationFanout {
+		switch {
+		case o.Merged:
+			return usage("--relation-fanout: with --merge-relations all relations have one fanout")
+		case len(fanout) != len(o.Fanout):
+			return usage("--relation-fanout %s has %d layers, but --fanout has %d", name, len(fanout), len(o.Fanout))
+		}
+		q := p
+		if q.Fanout = fanout; sampler.Check(&q) != nil {
+			return fmt.Errorf("--relation-fanout %s: %w", name, sampler.Check(&q))
+		}
+	}
 	return sampler.Check(&p)
 }
 
@@ -195,6 +215,59 @@ func (o *Options) checkTyped() error {
 		return usage("topology", o.Topology.Level)
 	}
 	return nil
+}
+
+// settle sets the parameters that depend on the graph's types.
+func (o *Options) settle(p *mbfile.Params, t *graph.Types) error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case t == nil && len(o.RelationFanout) > 0:
+		return usage("--relation-fanout: the graph of %s has one relation", o.Dataset)
+	case t == nil && o.Merged:
+		return usage("--merge-relations: the graph of %s has one relation", o.Dataset)
+	case t == nil:
+		return nil
+	}
+	if err := o.checkTyped(); err != nil {
+		return err
+	}
+	p.Merged = o.Merged
+	if len(o.RelationFanout) == 0 {
+		return nil
+	}
+	by := map[string][]int{}
+	for r := range t.Relations {
+		by[t.Triple(r)] = p.Fanout
+	}
+	for name, fanout := range o.RelationFanout {
+		if by[name] == nil {
+			return usage("--relation-fanout %s: the graph has no such relation; it has %s", name, strings.Join(slices.Sorted(maps.Keys(by)), ", "))
+		}
+		by[name] = fanout
+	}
+	p.RelationFanout = by
+	p.Fanout = mbfile.Most(slices.Collect(maps.Values(by)))
+	if o.EvalFanout == sampler.EvalSame {
+		p.EvalRelationFanout, p.EvalFanout = by, p.Fanout
+	}
+	return nil
+}
+
+// ParseRelationFanout reads fanouts of relations, like author:writes:paper=5,10;paper:cites:paper=10,all.
+func ParseRelationFanout(text string) (map[string][]int, error) {
+	by := map[string][]int{}
+	for part := range strings.SplitSeq(text, ";") {
+		at := strings.LastIndexByte(part, '=')
+		if at < 0 {
+			return nil, fault.New(fault.ErrUsage, "%q is not a relation and its fanout, like author:writes:paper=5,10", part)
+		}
+		fanout, err := sampler.ParseFanout(part[at+1:])
+		if err != nil {
+			return nil, err
+		}
+		by[strings.TrimSpace(part[:at])] = fanout
+	}
+	return by, nil
 }
 
 // words returns the name of a content parameter, as the user gives it, and its value as text.
@@ -248,7 +321,7 @@ func Agrees(ctx context.Context, fsys vfs.FS, o Options) error {
 		return stage.Agrees(fsys, out, spec, o.Force)
 	}
 	was, ok := stage.Made(fsys, out)
-	if !ok || !o.Shard.Whole() {
+	if !ok || !o.Shard.Whole() || len(o.RelationFanout) > 0 || o.Merged { // the parameters depend on the graph's types
 		return nil
 	}
 	s := &sampling{o: o, fs: fsys}

@@ -12,9 +12,10 @@ import (
 
 // phase is a range of batches with one fanout.
 type phase struct {
-	from   int // where it began
-	lo, hi int // range of the batches that are left
-	fanout []int
+	from      int // where it began
+	lo, hi    int // range of the batches that are left
+	fanout    []int
+	relations [][]int // fanouts by relation; nil: all have fanout
 	allotment
 	probed *probed // some of its batches, if they had to be looked at
 }
@@ -22,8 +23,8 @@ type phase struct {
 // allot fits the training batches, then the evaluation batches, into memory.
 func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 	phases := []phase{
-		{lo: 0, hi: s.layout.Train, fanout: s.params.Fanout},
-		{lo: s.layout.Train, hi: s.layout.Batches(), fanout: s.params.EvalFanout},
+		{lo: 0, hi: s.layout.Train, fanout: s.params.Fanout, relations: s.params.ByRelation(s.layout.Types, false)},
+		{lo: s.layout.Train, hi: s.layout.Batches(), fanout: s.params.EvalFanout, relations: s.params.ByRelation(s.layout.Types, true)},
 	}
 	for i := range phases {
 		p := &phases[i]
@@ -128,7 +129,7 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if p.probed != nil {
 		return p.probed, nil
 	}
-	one, err := s.newDrawer(allotment{workers: 1, hash: true, share: s.room}, p.fanout)
+	one, err := s.newDrawer(allotment{workers: 1, hash: true, share: s.room}, p)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (s *sampling) drawSome(ctx context.Context, p *phase, task progress.Task) (
 	if p.lo >= p.hi {
 		return d, nil
 	}
-	by, err := s.newDrawer(p.allotment, p.fanout)
+	by, err := s.newDrawer(p.allotment, p)
 	if err != nil {
 		return d, err
 	}

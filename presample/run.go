@@ -48,13 +48,10 @@ func begin(fsys vfs.FS, o Options, rep progress.Reporter) (*sampling, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Facts().Types != nil {
-		if err := o.checkTyped(); err != nil {
-			return nil, err
-		}
-	}
 	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now()}
-	s.params, err = o.params()
+	if s.params, err = o.params(); err == nil {
+		err = o.settle(&s.params, d.Facts().Types)
+	}
 	return s, err
 }
 
@@ -237,7 +234,7 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 		}
 	}()
 	for range p.workers {
-		by, err := s.newDrawer(p.allotment, p.fanout)
+		by, err := s.newDrawer(p.allotment, &p)
 		if err != nil {
 			return 0, err
 		}

@@ -162,7 +162,12 @@ func TestRunProperties(t *testing.T) {
 			Sampler:    rapid.SampledFrom([]string{SamplerUniform, SamplerLabor}).Draw(t, "sampler"),
 		}
 		if raw.Types != nil {
-			o.Sampler = SamplerUniform
+			o.Sampler, o.Merged = SamplerUniform, rapid.Bool().Draw(t, "merged")
+			if !o.Merged && rapid.Bool().Draw(t, "by relation") {
+				o.RelationFanout = map[string][]int{"author:writes:paper": genFanout(t)}
+				o.Fanout = slices.Repeat([]int{2}, len(o.RelationFanout["author:writes:paper"]))
+				o.EvalFanout = rapid.SampledFrom([]string{"same", "all"}).Draw(t, "eval by relation")
+			}
 		}
 		if o.Sampler == SamplerLabor {
 			o.BatchDependency = rapid.SampledFrom([]int{1, 3, 64}).Draw(t, "batch dependency")
@@ -216,7 +221,7 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		if f.Types == nil {
 			want = samplertest.Sample(&topology.CSC, seeds.Nodes, fanout, key)
 		} else {
-			want = samplertest.SampleTyped(&topology.CSC, f.Types, seeds.Nodes, fanout, key)
+			want = samplertest.SampleTyped(&topology.CSC, f.Types, seeds.Nodes, samplertest.DrawsOf(p, f.Types, id.Split != sampler.Train), key)
 		}
 		if p.Method == mbfile.Labor {
 			which := samplertest.Which{Epoch: uint64(id.Epoch), Index: id.Index, PerEpoch: s.Batches(sampler.Train)}

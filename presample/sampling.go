@@ -51,12 +51,13 @@ type drawer struct {
 }
 
 // newDrawer returns a drawer that keeps to a worker's share. free gives it back.
-func (s *sampling) newDrawer(a allotment, fanout []int) (drawer, error) {
+func (s *sampling) newDrawer(a allotment, p *phase) (drawer, error) {
 	from, err := s.topology.NewReader()
 	if err != nil {
 		return drawer{}, err
 	}
-	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Outside: true, Degrees: s.shortDegrees(), Types: s.layout.Types, Check: a.check}), from}, nil
+	return drawer{sampler.NewFrom(from, p.fanout, sampler.Options{Hash: a.hash, Outside: true, Degrees: s.shortDegrees(),
+		Types: s.layout.Types, Relations: p.relations, Merged: s.params.Merged, Check: a.check}), from}, nil
 }
 
 // release frees the memory of both.

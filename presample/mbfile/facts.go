@@ -37,6 +37,8 @@ func (r *Reader) checkFacts() error {
 		return bad("its graph has %d rows of features, which do not fit its types", f.Nodes)
 	case f.SeedType < 0 || f.SeedType > 0 && (f.Types == nil || f.SeedType >= len(f.Types.Nodes)):
 		return bad("its seed nodes have the type %d", f.SeedType)
+	case badRelations(p, f, false) || badRelations(p, f, true) || p.Merged && f.Types == nil:
+		return bad("its fanouts by relation, %v and for evaluation %v, are impossible", p.RelationFanout, p.EvalRelationFanout)
 	case f.Types != nil && (p.Method != "" || p.Partitions != 0):
 		return bad("its graph is typed, but its sampler is %q and it has %d partitions", p.Method, p.Partitions)
 	case f.Layers < 1 || f.Layers > batchcodec.MaxLayers || len(p.Fanout) != f.Layers || len(p.EvalFanout) != f.Layers:
@@ -68,6 +70,22 @@ func (r *Reader) checkFacts() error {
 		}
 	}
 	return nil
+}
+
+// badRelations reports whether the fanouts by relation do not fit the types and the largest fanouts.
+func badRelations(p *Params, f *Facts, eval bool) bool {
+	have, most := p.RelationFanout, p.Fanout
+	if eval {
+		have, most = p.EvalRelationFanout, p.EvalFanout
+	}
+	if have == nil {
+		return false
+	}
+	if f.Types == nil || p.Merged || len(have) != len(f.Types.Relations) {
+		return true
+	}
+	by := p.ByRelation(f.Types, eval)
+	return slices.ContainsFunc(by, func(l []int) bool { return len(l) != f.Layers || badFanout(l) }) || !slices.Equal(Most(by), most)
 }
 
 func badFanout(fanout []int) bool {

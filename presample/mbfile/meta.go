@@ -2,6 +2,7 @@ package mbfile
 
 import (
 	"fmt"
+	"slices"
 
 	"diskgnn/graph"
 	"diskgnn/internal/stage"
@@ -92,6 +93,41 @@ type Params struct {
 	Partitions int    `json:"partitions,omitempty"`
 	Buffer     int    `json:"buffer,omitempty"`
 	Walk       string `json:"walk,omitempty"`
+	// For typed graphs. RelationFanout has the fanout of every relation, by its names (graph.Types.Triple), and
+	// Fanout the largest; nil: all relations have Fanout. EvalRelationFanout is the same for evaluation. Merged says that
+	// a destination draws from all relations into it together.
+	RelationFanout     map[string][]int `json:"relation_fanout,omitempty"`
+	EvalRelationFanout map[string][]int `json:"eval_relation_fanout,omitempty"`
+	Merged             bool             `json:"merged,omitempty"`
+}
+
+// ByRelation returns the fanout of every relation, for evaluation or for training; nil if all relations have the same.
+func (p *Params) ByRelation(t *graph.Types, eval bool) [][]int {
+	fanout := p.RelationFanout
+	if eval {
+		fanout = p.EvalRelationFanout
+	}
+	if fanout == nil {
+		return nil
+	}
+	by := make([][]int, len(t.Relations))
+	for r := range by {
+		by[r] = fanout[t.Triple(r)]
+	}
+	return by
+}
+
+// Most returns the largest fanout of each layer.
+func Most(fanouts [][]int) []int {
+	most := slices.Clone(fanouts[0])
+	for _, f := range fanouts {
+		for l, n := range f {
+			if most[l] != AllNeighbours && (n == AllNeighbours || n > most[l]) {
+				most[l] = n
+			}
+		}
+	}
+	return most
 }
 
 // Facts are the counts of a SAMPLES directory, by which readers size buffers and plans. In a shard

@@ -70,7 +70,7 @@ func (r *Reader) verifyDrawn(i int, b *graph.Batch) error {
 		fanout = r.params.EvalFanout
 	}
 	if b.Types != nil {
-		return checkRows(i, b, fanout)
+		return r.checkRows(i, b, fanout)
 	}
 	atMost := r.params.Partitions > 0
 	return b.Drawn(func(layer, dst int, edges, degree uint32) error {
@@ -86,9 +86,18 @@ func (r *Reader) verifyDrawn(i int, b *graph.Batch) error {
 }
 
 // checkRows checks that no row of a typed batch has more neighbours than it may draw. Typed batches have no degrees.
-func checkRows(i int, b *graph.Batch, fanout []int) error {
+func (r *Reader) checkRows(i int, b *graph.Batch, fanout []int) error {
+	by := r.params.ByRelation(b.Types, i >= r.facts.TrainBatches)
+	var relations []int // of the rows of a layer
 	return b.DrawnRows(func(layer, row int, edges uint32) error {
-		if most := fanout[layer]; most != AllNeighbours && edges > uint32(most) {
+		most := fanout[layer]
+		if by != nil {
+			if row == 0 {
+				relations = b.Types.RowRelations(relations, b.DstEnds(layer))
+			}
+			most = by[relations[row]][layer]
+		}
+		if most != AllNeighbours && edges > uint32(most) {
 			return fault.New(fault.ErrCorrupt, "batch %d: row %d of layer %d has drawn %d neighbours, but the fanout is %d", i, row, layer, edges, most)
 		}
 		return nil

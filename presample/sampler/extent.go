@@ -84,8 +84,8 @@ func (x Extent) Memory() int64 {
 	chunk := int64(chunkOf(x.Widest))
 	const blocks = 1 << 10 // the blocks themselves, and the last entries of their index pointers
 	n := int64(0)
-	if x.Typed { // nodes by type and their numbers; rows, and destination positions
-		n = Slack(8*x.Nodes + 8*x.Dst)
+	if x.Typed { // nodes by type and their numbers; rows with their limits, and destination positions
+		n = Slack(8*x.Nodes + 12*x.Dst)
 	}
 	return n + blocks + Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunk + Slack(4*chunk) + 8*int64(takenWords(x.Widest))
 }

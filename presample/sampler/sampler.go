@@ -25,6 +25,10 @@ type Options struct {
 	Degrees []byte
 	// Types, if not nil, are the types of the graph: the lists of the topology are its rows. Check has prepared them.
 	Types *graph.Types
+	// Relations has the fanout of every relation, and the fanout is then the largest. Nil: it is the fanout of each.
+	Relations [][]int
+	// Merged says that a destination draws from all relations into it together.
+	Merged bool
 	// Check, if not nil, is called before a batch becomes larger: x is a lower bound of the batch's
 	// size, and table the bytes of the table of nodes. An error of Check ends Draw.
 	Check func(x Extent, table int64) error
@@ -61,7 +65,7 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler { return NewFrom(Graph(
 
 // NewFrom returns a sampler of the graph that from reads. No other sampler may use from.
 func NewFrom(from Reader, fanout []int, o Options) *Sampler {
-	s := &Sampler{from: from, fanout: fanout, short: o.Degrees, check: o.Check, typed: typed{types: o.Types}}
+	s := &Sampler{from: from, fanout: fanout, short: o.Degrees, check: o.Check, typed: typed{types: o.Types, fanouts: o.Relations, merged: o.Merged}}
 	if o.Hash {
 		s.table = newHashTable(0, o.Outside)
 	} else {
@@ -292,10 +296,15 @@ func (s *Sampler) count(k *graph.Block, dst, fanout int) (int64, error) {
 		sum += int64(min(d, limit))
 		indptr[i] = uint32(sum)
 	}
-	if sum > math.MaxUint32 {
-		return 0, fault.New(fault.ErrBudget, "one layer of a batch has %d edges; the limit is 2³² - 1: sample fewer neighbours, or make batches smaller", sum)
+	return sum, checkEdges(sum)
+}
+
+// checkEdges refuses a layer with more edges than 32 bits count.
+func checkEdges(n int64) error {
+	if n > math.MaxUint32 {
+		return fault.New(fault.ErrBudget, "one layer of a batch has %d edges; the limit is 2³² - 1: sample fewer neighbours, or make batches smaller", n)
 	}
-	return sum, nil
+	return nil
 }
 
 // enlarge returns s with length n, its first keep elements kept. When it must

@@ -54,17 +54,66 @@ func genTypedSeeds(t *rapid.T, types *graph.Types) []uint32 {
 	return rapid.SliceOfNDistinct(rapid.Uint32Range(uint32(lo), uint32(hi-1)), 1, int(min(hi-lo, 20)), rapid.ID[uint32]).Draw(t, "seeds")
 }
 
+// genDraws draws fanouts: one for each relation, for all together, or by relation.
+func genDraws(t *rapid.T, types *graph.Types) samplertest.TypedDraws {
+	d := samplertest.TypedDraws{Fanout: genFanout(t), Merged: rapid.Bool().Draw(t, "merged")}
+	if !d.Merged && rapid.Bool().Draw(t, "by relation") {
+		for range types.Relations {
+			one := slices.Clone(d.Fanout)
+			for l := range one {
+				one[l] = rapid.SampledFrom([]int{1, 2, 5, all}).Draw(t, "fanout of a relation")
+			}
+			d.Relations = append(d.Relations, one)
+		}
+		d.Fanout = mbfile.Most(d.Relations)
+	}
+	return d
+}
+
+// TestMergedDraws draws three of the six edges of a node by two relations: each set of three is as likely.
+func TestMergedDraws(t *testing.T) {
+	types := &graph.Types{Nodes: []graph.NodeType{{Name: "a", Count: 1, Features: true}, {Name: "b", Count: 6, Features: true}},
+		Relations: []graph.Relation{{Source: 1, Name: "x"}, {Source: 1, Name: "y"}}}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	g := &graph.CSC{Indptr: []int64{0, 2, 6}, Indices: []uint32{1, 2, 3, 4, 5, 6}}
+	s := New(g, []int{3}, Options{Types: types, Merged: true})
+	counts := map[string]int{}
+	const draws = 20_000
+	for key := range uint64(draws) {
+		var b graph.Batch
+		if err := s.sampleTyped(t.Context(), &b, []uint32{0}, key); err != nil {
+			t.Fatal(err)
+		}
+		var set []uint32
+		for _, at := range b.Blocks[0].Indices {
+			set = append(set, b.Input[at])
+		}
+		slices.Sort(set)
+		counts[fmt.Sprint(set)]++
+	}
+	chi2 := 0.0
+	for _, n := range counts {
+		d := float64(n) - draws/20.
+		chi2 += d * d / (draws / 20.)
+	}
+	if len(counts) != 20 || chi2 > 45 { // 19 degrees of freedom: 0.999 below 43.8
+		t.Errorf("%d sets, χ² %.1f: %v", len(counts), chi2, counts)
+	}
+}
+
 // TestTypedSample compares with the reference.
 func TestTypedSample(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, types := genTyped(t)
 		for _, hash := range []bool{false, true} {
-			fanout := genFanout(t)
-			s := New(g, fanout, Options{Types: types, Hash: hash})
+			d := genDraws(t, types)
+			s := New(g, d.Fanout, Options{Types: types, Hash: hash, Relations: d.Relations, Merged: d.Merged})
 			var b graph.Batch
 			for range 2 { // reusing everything
 				seeds, key := genTypedSeeds(t, types), rapid.Uint64().Draw(t, "key")
-				want := samplertest.SampleTyped(g, types, seeds, fanout, key)
+				want := samplertest.SampleTyped(g, types, seeds, d, key)
 				if err := s.sampleTyped(t.Context(), &b, seeds, key); err != nil {
 					t.Fatal(err)
 				}
@@ -220,7 +269,7 @@ func TestTypedDraw(t *testing.T) {
 			want.Dst, want.Edges = want.Dst+int64(b.Blocks[l].NumRows()), want.Edges+int64(len(b.Blocks[l].Indices))
 			checkTypes(t, g, b, l)
 		}
-		want.Nodes, want.Widest = least.Nodes, Widest(fanout)
+		want.Nodes, want.Widest, want.Typed = least.Nodes, Widest(fanout), true
 		if n := int64(len(s.typed.place)); least.Nodes != n || n < int64(len(b.Input)) {
 			t.Fatalf("the last question is of %d nodes, want %d", least.Nodes, n)
 		}
@@ -228,7 +277,7 @@ func TestTypedDraw(t *testing.T) {
 			t.Fatalf("the last question is of %+v, want %+v", least, want)
 		}
 		var again Picked
-		if d := cmp.Diff(samplertest.SampleTyped(g, types, picked, fanout, from.Pick(ID{Split: Train}, &again)), b, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(graph.Batch{}, "Labels"), cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
+		if d := cmp.Diff(samplertest.SampleTyped(g, types, picked, samplertest.TypedDraws{Fanout: fanout}, from.Pick(ID{Split: Train}, &again)), b, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(graph.Batch{}, "Labels"), cmpopts.IgnoreUnexported(graph.Types{})); d != "" {
 			t.Fatal(d)
 		}
 		refused := errors.New("refused")

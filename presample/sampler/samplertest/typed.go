@@ -3,11 +3,13 @@ package samplertest
 import (
 	"diskgnn/graph"
 	"diskgnn/internal/rng"
+	"diskgnn/presample/mbfile"
 )
 
 // SampleTyped draws a batch of a typed graph: each row of a destination draws by itself. The rows of g are the rows
 // of the topology. Labels are left out.
-func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, fanout []int, key uint64) *graph.Batch {
+func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, d TypedDraws, key uint64) *graph.Batch {
+	fanout := d.Fanout
 	b := &graph.Batch{Blocks: make([]graph.Block, len(fanout)), Types: types, SeedType: types.Of(seeds[0])}
 	type place struct{ kind, at int } // of a node: its type, and its number among the nodes of that type
 	places := map[uint32]place{}
@@ -36,10 +38,11 @@ func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, fanout []int,
 			for i := range n {
 				v := found[t][i]
 				first, _ := types.Rows(v)
+				most := d.rows(g, types, v, l, rng.Join(key, uint64(hop)))
 				for r := range relations {
 					row := uint32(first) + uint32(r)
 					list := g.Neighbors(row)
-					for _, at := range Draw(len(list), fanout[l], rng.Join(rng.Join(key, uint64(hop)), uint64(row))) {
+					for _, at := range Draw(len(list), most[r], rng.Join(rng.Join(key, uint64(hop)), uint64(row))) {
 						edges = append(edges, of(list[at]))
 					}
 					k.Indptr = append(k.Indptr, uint32(len(edges)))
@@ -82,4 +85,47 @@ func SampleTyped(g *graph.CSC, types *graph.Types, seeds []uint32, fanout []int,
 		row++
 	}
 	return b
+}
+
+// TypedDraws says how many neighbours a destination of a typed graph draws: Fanout of each layer for each relation, or
+// for all relations Merged; or the fanout of each relation.
+type TypedDraws struct {
+	Fanout    []int
+	Relations [][]int
+	Merged    bool
+}
+
+// DrawsOf returns the draws of training or evaluation batches.
+func DrawsOf(p mbfile.Params, t *graph.Types, eval bool) TypedDraws {
+	d := TypedDraws{p.Fanout, p.ByRelation(t, eval), p.Merged}
+	if eval {
+		d.Fanout = p.EvalFanout
+	}
+	return d
+}
+
+// rows returns the number of neighbours that each row of node v draws at most, in a hop with the given key.
+func (d TypedDraws) rows(g *graph.CSC, types *graph.Types, v uint32, l int, key uint64) []int {
+	first, n := types.Rows(v)
+	relation, _ := types.Into(types.Of(v))
+	var most, owner []int // owner: the row of each edge of v
+	for r := range n {
+		switch {
+		case d.Relations != nil:
+			most = append(most, d.Relations[relation+r][l])
+		case d.Merged:
+			most = append(most, 0)
+		default:
+			most = append(most, d.Fanout[l])
+		}
+		for range g.Neighbors(uint32(first) + uint32(r)) {
+			owner = append(owner, r)
+		}
+	}
+	if d.Merged {
+		for _, at := range Draw(len(owner), d.Fanout[l], rng.Join(key, 1<<32+uint64(v))) {
+			most[owner[at]]++
+		}
+	}
+	return most
 }
