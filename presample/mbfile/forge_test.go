@@ -38,12 +38,18 @@ func forge(t testing.TB) *forgery {
 	if _, err := write(disk, dir, 3, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
+	return forgeryOf(t, dir)
+}
+
+// forgeryOf returns what a directory has.
+func forgeryOf(t testing.TB, dir string) *forgery {
+	t.Helper()
 	r, err := Open(disk, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	f := &forgery{format: Format, index: &index{layers: r.index.layers, perFile: r.index.perFile, typed: r.index.typed, records: slices.Clone(r.index.records)}, batches: map[string][]byte{}}
+	f := &forgery{format: r.meta.Format, index: &index{layers: r.index.layers, perFile: r.index.perFile, typed: r.index.typed, records: slices.Clone(r.index.records)}, batches: map[string][]byte{}}
 	if f.hot, err = r.Hotness(); err != nil {
 		t.Fatal(err)
 	}

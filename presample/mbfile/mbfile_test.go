@@ -64,20 +64,24 @@ var testParams = Params{BatchSize: 2, Fanout: []int{1, 1}, EvalFanout: []int{1, 
 
 // write writes the test batches, cut every perFile, and returns the fingerprint.
 func write(fsys vfs.FS, out string, perFile int, rep progress.Reporter) (fingerprint string, err error) {
-	spec := stage.Spec{Format: Format, Params: testParams, Parents: map[string]string{stage.RoleDataset: "d"}}
+	return writeBatches(fsys, out, Format, testParams, Layout{Nodes: 6, Layers: 2, Train: 2, Valid: 1, Test: 1, BatchesPerFile: perFile}, testBatches(), rep)
+}
+
+// writeBatches writes the batches of a layout, of two epochs.
+func writeBatches(fsys vfs.FS, out string, format stage.Format, p Params, layout Layout, batches []*graph.Batch, rep progress.Reporter) (fingerprint string, err error) {
+	spec := stage.Spec{Format: format, Params: p, Parents: map[string]string{stage.RoleDataset: "d"}}
 	d, state, err := stage.Begin(fsys, out, spec, false)
 	if err != nil || state == stage.StateDone {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	layout := Layout{Nodes: 6, Layers: 2, Train: 2, Valid: 1, Test: 1, BatchesPerFile: perFile}
 	w, err := NewWriter(context.Background(), d, layout, rep)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	var e Encoded
-	for _, b := range testBatches()[w.Next():] {
+	for _, b := range batches[w.Next():] {
 		e.Encode(b)
 		if err := w.Append(&e); err != nil {
 			return "", err
