@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -393,6 +395,21 @@ func samplesLines(d *mbfile.Description) []line {
 		{"sampled", fmt.Sprintf("fanout %s of batches of %d, %s, %s order%s, seed %d%s", sampler.FormatFanout(p.Fanout), p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, bufferOf(p), p.Seed, methodOf(p))},
 		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.TrainBatches), units.Count(f.ValidBatches), units.Count(f.TestBatches))},
 		{"rows", fmt.Sprintf("%s read by training, of %s nodes", units.Count(f.Train.InputNodes), units.Count(d.Touched))},
+	}
+	if p.Merged {
+		lines = append(lines, line{"relations", "drawn from together"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.RelationFanout)) {
+		lines = append(lines, line{"relation", name + ": fanout " + sampler.FormatFanout(p.RelationFanout[name])})
+	}
+	for i, s := range d.Types {
+		text := fmt.Sprintf("%s: %s of the rows", s.Name, percent(s.Accesses))
+		if f.Types.Nodes[i].Features {
+			text += fmt.Sprintf(", of %s nodes", units.Count(s.Touched))
+		} else {
+			text += ", one that its nodes share"
+		}
+		lines = append(lines, line{"type", text})
 	}
 	for _, h := range d.Curve {
 		if h.Share < 1 {

@@ -166,8 +166,8 @@ func (r *Reader) Part() Part { return r.part }
 // Index returns the index; it must not be modified.
 func (r *Reader) Index() *Index { return r.index }
 
-// InBits reports whether the blocks of the pack's graphs are in bits.
-func (r *Reader) InBits() bool { return !r.index.Bytewise }
+// InBits reports whether the blocks of the pack's graphs can be left in bits. Blocks of typed graphs are decoded.
+func (r *Reader) InBits() bool { return !r.index.Bytewise && r.facts.Types == nil }
 
 // Form returns the form of the pack's chunks.
 func (r *Reader) Form() Form { return Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec} }

@@ -11,6 +11,15 @@ type Description struct {
 	// Curve has, for some numbers of the hottest nodes, the share of the training batches' input nodes
 	// that they are.
 	Curve []Hottest `json:"hotness"`
+	// Types has a typed graph's types with their share of these input nodes.
+	Types []TypeShare `json:"type_hotness,omitempty"`
+}
+
+// TypeShare is the use of the rows of features of a type. All nodes of a type without features have one row.
+type TypeShare struct {
+	Name     string  `json:"name"`
+	Touched  int64   `json:"touched_nodes"`
+	Accesses float64 `json:"accesses"` // share of all input nodes of training batches
 }
 
 // Hottest is one point of the curve of hotness.
@@ -28,8 +37,6 @@ func (r *Reader) Describe() (Description, error) {
 	if err != nil {
 		return d, err
 	}
-	slices.Sort(hot)
-	slices.Reverse(hot)
 	total := int64(0)
 	for _, n := range hot {
 		total += int64(n)
@@ -37,6 +44,9 @@ func (r *Reader) Describe() (Description, error) {
 			d.Touched++
 		}
 	}
+	d.Types = r.facts.shares(hot, total)
+	slices.Sort(hot)
+	slices.Reverse(hot)
 	sum, next := int64(0), 0
 	for _, share := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1} {
 		n := int(share * float64(len(hot)))
@@ -46,4 +56,24 @@ func (r *Reader) Describe() (Description, error) {
 		d.Curve = append(d.Curve, Hottest{Share: share, Nodes: int64(n), Accesses: float64(sum) / float64(max(total, 1))})
 	}
 	return d, nil
+}
+
+// shares returns the use of every type, by the hotness of all rows and their sum.
+func (f *Facts) shares(hot []uint32, total int64) []TypeShare {
+	if f.Types == nil {
+		return nil
+	}
+	shares := make([]TypeShare, len(f.Types.Nodes))
+	for i, k := range f.Types.Nodes {
+		shares[i].Name = k.Name
+	}
+	for row, n := range hot {
+		if n == 0 {
+			continue
+		}
+		s := &shares[f.Types.OfFeatureRow(uint32(row))]
+		s.Touched++
+		s.Accesses += float64(n) / float64(total)
+	}
+	return shares
 }

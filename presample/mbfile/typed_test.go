@@ -103,6 +103,10 @@ func TestTypedValues(t *testing.T) {
 	if err := r.Verify(t.Context(), progress.Discard); err != nil {
 		t.Error(err)
 	}
+	d, err := r.Describe()
+	if err != nil || d.Touched != 4 || !slices.Equal(d.Types, []TypeShare{{"paper", 3, 0.2 + 0.2 + 0.4}, {"author", 1, 0.2}}) {
+		t.Errorf("%+v, %v", d, err)
+	}
 	if d := cmp.Diff([][]int{{2, 1}, {1, 2}, {2, 1}}, typedParams.ByRelation(typedTypes, false)); d != "" || typedParams.ByRelation(typedTypes, true) != nil {
 		t.Error(d)
 	}
