@@ -45,7 +45,7 @@ func (s *steps) saved(params []model.Param, e engine.Engine, step func() (*engin
 		data := make([]float32, p.Len())
 		for in := range p.Rows { // PyTorch keeps the transpose
 			for out := range p.Cols {
-				data[out*p.Rows+in] = own[in*p.Cols+out]
+				data[p.Place(in, out)] = own[in*p.Cols+out]
 			}
 		}
 		tensors = append(tensors, safetensors.Tensor{Name: p.Name, Shape: p.Shape, Data: data})

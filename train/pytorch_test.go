@@ -171,7 +171,7 @@ func (w *world) snapshot(e engine.Engine, out string) []float32 {
 		}
 		for in := range p.Rows {
 			for out := range p.Cols {
-				flat = append(flat, t.Data[out*p.Rows+in]) // PyTorch's are outputs by inputs
+				flat = append(flat, t.Data[p.Place(in, out)])
 			}
 		}
 	}

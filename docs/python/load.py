@@ -2,6 +2,10 @@
 
 GRAPH is JSON: {"x": a row of features per node, "edge_index": [sources, destinations]}.
 LOGITS is JSON: a row per node.
+
+For a typed graph, "x" has the rows of each node type by its name, zeros for types without features, and
+"edge_index" has a pair of lists for each relation, in the order of run.json. LOGITS has the rows of the type
+that was trained on.
 """
 
 import inspect
@@ -13,8 +17,11 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import BatchNorm1d, LayerNorm, Linear, ModuleList
 from torch.nn.functional import dropout, elu, relu
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+import torch_geometric
+from torch_geometric.nn import GATConv, GCNConv, HeteroConv, RGCNConv, SAGEConv
 from torch_geometric.utils import degree
+
+torch_geometric.backend.use_segment_matmul = False  # with it, RGCNConv divides by the neighbours of all relations
 
 
 # Options that are words, and the words that this script knows.
@@ -30,8 +37,9 @@ class Net(torch.nn.Module):
     """The model that run.json describes under params.network."""
 
     def __init__(self, kind, dims, dropout, norm="none", activation="relu", residual=False,
-                 input_projection=0, aggregator="mean", gcn_norm="graph", heads=1, orders=None):
+                 input_projection=0, aggregator="mean", gcn_norm="graph", heads=1, bases=0, types=None, orders=None):
         super().__init__()  # the orders of operations say how the same numbers are computed
+        self.types, self.bases = types, bases
         self.by_block = gcn_norm == "block"
         self.dropout, self.activation = dropout, elu if activation == "elu" else relu
         dims = list(dims)
@@ -54,9 +62,39 @@ class Net(torch.nn.Module):
             return GCNConv(i, o, add_self_loops=False, normalize=not self.by_block)
         if kind == "sage":
             return SAGEConv(i, o, aggr=aggregator)
+        if kind == "rgcn":
+            return RGCNConv(i, o, len(self.relations()), num_bases=self.bases or None)
+        if kind == "rsage":
+            return HeteroConv({r: SAGEConv(i, o) for r in self.relations()})
         raise SystemExit(f"kind {kind} is not known here")
 
+    def relations(self):
+        """The names of every relation and its ends."""
+        names = self.types["node_types"]
+        return [(names[r["source"]], r["name"], names[r["destination"]]) for r in self.types["relations"]]
+
+    def relate(self, conv, x, edges):
+        """A layer's rows by type, of rows by type; edges are a list by relation."""
+        if not isinstance(conv, RGCNConv):  # types that no relation led to are not there
+            return conv(x, {r: e for r, e in zip(self.relations(), edges) if r[0] in x})
+        at, ends = {}, 0
+        for name in x:
+            at[name], ends = ends, ends + len(x[name])
+        edge_index = torch.cat([e + torch.tensor([[at[s]], [at[d]]]) for (s, _, d), e in zip(self.relations(), edges)], 1)
+        edge_type = torch.cat([torch.full((e.shape[1],), i) for i, e in enumerate(edges)])
+        y = conv(torch.cat(list(x.values())), edge_index, edge_type)
+        return {name: y[i:i + len(x[name])] for name, i in at.items()}
+
+    def typed(self, x, edges):
+        for l, conv in enumerate(self.convs):
+            x = self.relate(conv, x, edges)
+            if l < len(self.convs) - 1:
+                x = {name: dropout(self.activation(h), self.dropout, self.training) for name, h in x.items()}
+        return x[self.types["node_types"][self.types["seed_type"]]]
+
     def forward(self, x, edge_index):
+        if self.types:
+            return self.typed(x, edge_index)
         drop = lambda h: dropout(h, self.dropout, self.training)
         weights = {}
         if isinstance(self.convs[0], GCNConv):
@@ -101,8 +139,13 @@ def main():
     model = load(run)
     with open(graph) as f:
         g = json.load(f)
+    if model.types:
+        x = {name: torch.tensor(g["x"][name]) for name in model.types["node_types"]}
+        edges = [torch.tensor(e, dtype=torch.long) for e in g["edge_index"]]
+    else:
+        x, edges = torch.tensor(g["x"]), torch.tensor(g["edge_index"])
     with torch.no_grad():
-        logits = model(torch.tensor(g["x"]), torch.tensor(g["edge_index"]))
+        logits = model(x, edges)
     json.dump(logits.tolist(), sys.stdout)
 
 

@@ -70,7 +70,7 @@ func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *w
 				if p.Role == model.RunningVar {
 					v = 0.5 + v*v
 				}
-				values[i*p.Cols+o], tensor.Data[o*p.Rows+i] = float64(v), v
+				values[i*p.Cols+o], tensor.Data[p.Place(i, o)] = float64(v), v
 			}
 		}
 		tensors, w.params = append(tensors, tensor), append(w.params, values)

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -14,6 +13,7 @@ type architecture struct {
 	kind    Kind
 	title   string                                           // the name in prose
 	unit    Activation                                       // of the hidden layers, where it is left open
+	typing  typing                                           // the graphs that it is for
 	options []Option                                         // beside the options of every kind
 	edges   func(m *Model) Weighing                          // how a block's edges are weighed
 	costs   func(m *Model, l int, k *layerCounts)            // completes layer l for the cost model
@@ -23,7 +23,7 @@ type architecture struct {
 // architectures is the table of kinds, the default first. The constants SAGE, GCN and GAT define
 // the layers, and the self-loops of GCN and GAT.
 var architectures = []architecture{{
-	kind: SAGE, title: "GraphSAGE", unit: ReLU, options: []Option{AggregatorOption},
+	kind: SAGE, title: "GraphSAGE", unit: ReLU, typing: untyped, options: []Option{AggregatorOption},
 	edges: func(m *Model) Weighing {
 		if m.Aggregator == "" || m.Aggregator == Mean {
 			return Averaged
@@ -38,7 +38,7 @@ var architectures = []architecture{{
 		return weights, []Param{vector(numbered("convs", l, "lin_l.bias"), l, Bias, out, 0, bound)}
 	},
 }, {
-	kind: GCN, title: "GCN", unit: ReLU, options: []Option{GCNNormOption},
+	kind: GCN, title: "GCN", unit: ReLU, typing: untyped, options: []Option{GCNNormOption},
 	edges: func(m *Model) Weighing {
 		if m.GCNNorm == BlockNorm {
 			return ByBlock
@@ -48,17 +48,27 @@ var architectures = []architecture{{
 	costs: func(_ *Model, _ int, k *layerCounts) { k.Edges += k.Dst },
 	params: func(m *Model, l int) (weights, vectors []Param) { // Glorot's weight, no bias at first
 		in, out := m.In(l), m.Out(l)
-		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, math.Sqrt(6/float64(in+out)))}
+		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, glorotBound(in, out))}
 		return weights, []Param{vector(numbered("convs", l, "bias"), l, Bias, out, 0, 0)}
 	},
 }, {
-	kind: GAT, title: "GAT", unit: ELU, options: []Option{HeadsOption},
+	kind: GAT, title: "GAT", unit: ELU, typing: untyped, options: []Option{HeadsOption},
 	edges: func(*Model) Weighing { return Attended },
 	costs: func(m *Model, l int, k *layerCounts) {
 		k.Edges += k.Dst
 		k.Heads, k.Part = m.Heads, m.HeadWidth(l)
 	},
 	params: (*Model).attentionParams,
+}, {
+	kind: RSAGE, title: "R-GraphSAGE", unit: ReLU, typing: byRelation,
+	edges:  func(*Model) Weighing { return Averaged },
+	costs:  func(_ *Model, _ int, k *layerCounts) { k.Self = true },
+	params: (*Model).relationalParams,
+}, {
+	kind: RGCN, title: "R-GCN", unit: ReLU, typing: rooted, options: []Option{BasesOption},
+	edges:  func(*Model) Weighing { return Averaged },
+	costs:  func(_ *Model, _ int, k *layerCounts) { k.Self = true },
+	params: (*Model).rootedParams,
 }}
 
 // Kinds returns the kinds of models, the default first.
@@ -103,6 +113,7 @@ const (
 	AggregatorOption Option = "aggregator"
 	GCNNormOption    Option = "gcn-norm"
 	HeadsOption      Option = "heads"
+	BasesOption      Option = "bases"
 )
 
 // Has reports whether models of the kind have the option.
@@ -133,6 +144,9 @@ func (m *Model) ClearOthers() {
 	if !m.Kind.Has(HeadsOption) {
 		m.Heads = 0
 	}
+	if !m.Kind.Has(BasesOption) {
+		m.Bases = 0
+	}
 }
 
 // Foreign returns an option that is set though only other kinds have it, with its value; "" if
@@ -145,6 +159,8 @@ func (m *Model) Foreign() (o Option, value any) {
 		return GCNNormOption, m.GCNNorm
 	case !k.Has(HeadsOption) && m.Heads != 0:
 		return HeadsOption, m.Heads
+	case !k.Has(BasesOption) && m.Bases != 0:
+		return BasesOption, m.Bases
 	}
 	return "", nil
 }
@@ -163,7 +179,7 @@ type Weighing string
 
 const (
 	Unweighed Weighing = "unweighed" // all alike: in a sum, or a maximum
-	Averaged  Weighing = "averaged"  // for the mean over a destination's edges
+	Averaged  Weighing = "averaged"  // for the mean over a row's edges
 	ByGraph   Weighing = "by graph"  // as GraphNorm says, the destination itself too
 	ByBlock   Weighing = "by block"  // as BlockNorm says, the destination itself too
 	Attended  Weighing = "attended"  // by the layer itself, over edges of which one is from the destination to itself
@@ -175,8 +191,11 @@ var Weighings = []Weighing{Unweighed, Averaged, ByGraph, ByBlock, Attended}
 // Weighing returns how the model's edges are weighed.
 func (m *Model) Weighing() Weighing { return m.row().edges(m) }
 
-// MaxHeads bounds the number of heads.
-const MaxHeads = 1024
+// MaxHeads and MaxBases bound the numbers of heads and of bases.
+const (
+	MaxHeads = 1024
+	MaxBases = 1024
+)
 
 // LeakySlope is GAT's leaky ReLU's factor for negative scores.
 const LeakySlope = 0.2
@@ -187,11 +206,11 @@ func (m *Model) attentionParams(l int) (weights, vectors []Param) {
 	in, part := m.In(l), m.HeadWidth(l)
 	width := m.Heads * part
 	attention := func(name string, r Role) Param {
-		p := vector(numbered("convs", l, name), l, r, width, 0, math.Sqrt(6/float64(m.Heads+part)))
+		p := vector(numbered("convs", l, name), l, r, width, 0, glorotBound(m.Heads, part))
 		p.Shape = []int{1, m.Heads, part}
 		return p
 	}
-	weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, width, math.Sqrt(6/float64(in+width)))}
+	weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, width, glorotBound(in, width))}
 	return weights, []Param{attention("att_src", AttentionSrc), attention("att_dst", AttentionDst),
 		vector(numbered("convs", l, "bias"), l, Bias, m.Out(l), 0, 0)}
 }
@@ -208,7 +227,7 @@ func (m *Model) costLayer(l, src, dst, edges int, train bool) layerCounts {
 // counts.
 func (m *Model) ResolveOrder(l, src, dst, edges int, train bool, r Rates) Order {
 	switch o := m.Order(l); {
-	case !m.Commutes():
+	case !m.Commutes() || m.Types != nil:
 		return Aggregate
 	case o != Auto:
 		return o

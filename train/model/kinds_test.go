@@ -76,8 +76,11 @@ func TestGATOptions(t *testing.T) {
 
 // smallest returns a model of one layer.
 func smallest(kind Kind) Model {
-	m := Model{Kind: kind, Dims: []int{4, 2}, Heads: 1}
+	m := Model{Kind: kind, Dims: []int{4, 2}, Heads: 1, Bases: 1}
 	m.ClearOthers()
+	if kind.Typed() {
+		m.Types = &Types{Nodes: []string{"a"}, Relations: []Relation{{Name: "r"}}}
+	}
 	return m
 }
 

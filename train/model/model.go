@@ -32,6 +32,9 @@ type Model struct {
 	Aggregator Aggregator `json:"aggregator,omitempty"`
 	GCNNorm    GCNNorm    `json:"gcn_norm,omitempty"`
 	Heads      int        `json:"heads,omitempty"`
+	Bases      int        `json:"bases,omitempty"`
+	// Types are set for the kinds that are for typed graphs.
+	Types *Types `json:"types,omitempty"`
 }
 
 // Layers returns the number of layers.

@@ -14,6 +14,7 @@ type Role int
 
 const (
 	Neighbour      Role = iota // multiplies the aggregate of the neighbours
+	Composition                // combines weights of relations from matrices
 	Self                       // multiplies the row's own features
 	ResidualWeight             // the same, as a linear map of its own
 	AttentionSrc               // gives a source its part of an edge's score
@@ -38,9 +39,11 @@ type Param struct {
 	Layer int // or InputLayer
 	Role  Role
 	// Rows and Cols are the shape of a weight in engines: Rows inputs by Cols outputs, row-major,
-	// the transpose of PyTorch's. A vector has one row.
+	// the transpose of PyTorch's unless it is Straight. A vector has one row. A layer may have several
+	// parameters of a role, one for each relation.
 	Rows, Cols int
 	Shape      []int // PyTorch's
+	Straight   bool  // PyTorch has the elements in the order of engines
 	// Initial values are uniform on Value ± Bound.
 	Value, Bound float64
 }
@@ -48,12 +51,23 @@ type Param struct {
 // Len returns the number of elements.
 func (p *Param) Len() int { return p.Rows * p.Cols }
 
+// Place returns the place of an element of engines in PyTorch's tensor, row-major.
+func (p *Param) Place(row, col int) int {
+	if p.Straight {
+		return row*p.Cols + col
+	}
+	return col*p.Rows + row
+}
+
 // Trained reports whether the parameter has a gradient.
 func (p *Param) Trained() bool { return p.Role <= LastTrained }
 
 // linearBound is the bound of PyTorch's linear layers (Kaiming uniform with a = √5), for weights
 // and biases alike.
 func linearBound(in int) float64 { return 1 / math.Sqrt(float64(in)) }
+
+// glorotBound is the bound of Glorot's uniform initial values.
+func glorotBound(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }
 
 func numbered(list string, l int, name string) string {
 	return list + "." + strconv.Itoa(l) + "." + name

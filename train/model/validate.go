@@ -35,6 +35,9 @@ func (m *Model) Validate() error {
 			return fmt.Errorf("layer %d: %w", l, unknown("order", o, orders))
 		}
 	}
+	if err := m.validateTypes(); err != nil {
+		return err
+	}
 	if err := m.validateVariant(); err != nil {
 		return err
 	}
@@ -69,6 +72,9 @@ func (m *Model) validateVariant() error {
 func (m *Model) validateOptions() error {
 	if o, value := m.Foreign(); o != "" {
 		return fault.New(fault.ErrUsage, "model: %s %v is for %s, not %s", o, value, o.Kinds(), m.Kind)
+	}
+	if m.Bases < 0 || m.Bases > MaxBases {
+		return fault.New(fault.ErrUsage, "model: %d bases (0 to %d)", m.Bases, MaxBases)
 	}
 	if !m.Kind.Has(HeadsOption) {
 		return nil

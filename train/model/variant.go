@@ -31,6 +31,21 @@ const (
 	//
 	// Every destination has exactly one self-loop, which replaces the sampled ones.
 	GAT Kind = "gat"
+	// RSAGE is GraphSAGE by relation (PyTorch Geometric's HeteroConv, which sums SAGEConvs): over the relations
+	// that lead to the destination's type,
+	//
+	//	Σ mean of x over the neighbours by relation r · Wneigh_r + x of the destination · Wself_r + b_r
+	//
+	// A destination without neighbours by a relation has mean zero. A type that no relation leads to has no
+	// output: see Model.Alive.
+	RSAGE Kind = "rsage"
+	// RGCN is the relational graph convolution (Schlichtkrull et al. 2018, as PyTorch Geometric's RGCNConv
+	// computes it):
+	//
+	//	x of the destination · Wroot + b + Σ mean of x over the neighbours by relation r · W_r
+	//
+	// where W_r are matrices of their own or, with bases, sums of common matrices B: Σ comp_rb · B_b.
+	RGCN Kind = "rgcn"
 )
 
 // Norm is the normalisation between a hidden layer's sums and its activation.

@@ -13,10 +13,10 @@ import (
 // TestNames: what is known, the default first.
 func TestNames(t *testing.T) {
 	got := fmt.Sprint(Kinds(), Norms, Activations, Aggregators, GCNNorms)
-	if want := "[sage gcn gat] [none batch layer] [relu elu] [mean sum max] [graph block]"; got != want {
+	if want := "[sage gcn gat rsage rgcn] [none batch layer] [relu elu] [mean sum max] [graph block]"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
-	for o, want := range map[Option]string{AggregatorOption: "sage", GCNNormOption: "gcn", HeadsOption: "gat"} {
+	for o, want := range map[Option]string{AggregatorOption: "sage", GCNNormOption: "gcn", HeadsOption: "gat", BasesOption: "rgcn"} {
 		if got := o.Kinds(); got != want {
 			t.Errorf("%s is of %s, not %s", o, got, want)
 		}

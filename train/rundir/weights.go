@@ -8,7 +8,7 @@ import (
 	"diskgnn/train/safetensors"
 )
 
-// Files of weights store a matrix as PyTorch does, (out, in); an engine's snapshot has all
+// Files of weights store a matrix as PyTorch does, usually (out, in); an engine's snapshot has all
 // parameters one after the other, each (in, out).
 
 // ToTensors returns a copy of a snapshot's parameters, with PyTorch's names and orientation.
@@ -19,7 +19,7 @@ func ToTensors(params []model.Param, weights []float32) []safetensors.Tensor {
 		t.Name, t.Shape, t.Data = p.Name, p.Shape, make([]float32, p.Len())
 		for in := range p.Rows {
 			for out := range p.Cols {
-				t.Data[out*p.Rows+in] = weights[in*p.Cols+out]
+				t.Data[p.Place(in, out)] = weights[in*p.Cols+out]
 			}
 		}
 		weights = weights[p.Len():]
@@ -50,7 +50,7 @@ func Fill(params []model.Param, tensors []safetensors.Tensor, values func(i int)
 		t, to := named[p.Name], values(i)
 		for in := range p.Rows {
 			for out := range p.Cols {
-				to[in*p.Cols+out] = t.Data[out*p.Rows+in]
+				to[in*p.Cols+out] = t.Data[p.Place(in, out)]
 			}
 		}
 	}
