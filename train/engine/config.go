@@ -80,7 +80,7 @@ func CheckRate(rate float64) error {
 
 // CheckSizes checks that the sizes fit the blocks of the layers.
 func CheckSizes(layers int, s graph.Sizes) error {
-	if len(s.Src) != layers || len(s.Dst) != layers || len(s.Edges) != layers {
+	if len(s.Src) != layers || len(s.Dst) != layers || len(s.Edges) != layers || s.Rows != nil && len(s.Rows) != layers {
 		return fault.New(fault.ErrUsage, "engine: sizes of %d blocks for %d layers", len(s.Src), layers)
 	}
 	for l := range layers {

@@ -39,9 +39,10 @@ type Options []Option
 
 // Model are the options of the network.
 var Model = Options{
-	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", ") + "; gcn adds a self-loop at every node to the stored ones, gat replaces them by one", Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
+	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", ") + "; gcn adds a self-loop at every node to the stored ones, gat replaces them by one; rsage and rgcn are for graphs with node types", Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
 	{Name: "hidden", Help: "width of the hidden layers", Default: 256, Least: 1, allows: closed(1, maxHidden), give: fmt.Sprintf("a width from 1 to %d", maxHidden)},
 	{Name: "heads", Help: "heads of gat; they divide the hidden width", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
+	{Name: "bases", Help: "matrices that rgcn combines into the weights of every relation; 0: each relation has its own", allows: closed(0, model.MaxBases), give: fmt.Sprintf("a number from 0 to %d", model.MaxBases)},
 	{Name: "aggregator", Help: "aggregation of the neighbours in sage: mean, sum or max", Default: string(model.Mean), Names: namesOf(model.Aggregators...)},
 	{Name: "gcn-norm", Help: "degrees that weigh gcn's edges: of the graph, or of the block", Default: string(model.GraphNorm), Names: namesOf(model.GCNNorms...)},
 	{Name: "norm", Help: "normalisation ahead of each activation: batch, layer, or none", Default: string(model.NoNorm), Names: namesOf(model.Norms...)},
@@ -115,7 +116,7 @@ func eachOption(f func(flag string, field int)) {
 	t := reflect.TypeFor[Recipe]()
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name == "dims" { // which follow from the options and the data
+		if name == "dims" || name == "types" { // which follow from the options and the data
 			continue
 		}
 		f(strings.ReplaceAll(name, "_", "-"), i)

@@ -118,6 +118,9 @@ type Recipe struct {
 
 	// Validation decides the best epoch, the end of the run and, on a plateau, the rate.
 	Validation Validation `json:"validate,omitempty"`
+
+	Bases int          `json:"bases,omitempty"` // of a typed model's weights
+	Types *model.Types `json:"types,omitempty"` // no option: the node types that Resolve found, for a typed model
 }
 
 // Larger values are slips, and counts that are computed from them would overflow.

@@ -15,7 +15,7 @@ func (r *Recipe) Validate() error {
 	if err := kernel.CheckDropout(r.Dropout); err != nil {
 		return usage("--dropout %v: %w", r.Dropout, err)
 	}
-	m := model.Model{Kind: model.Kind(r.Model), Aggregator: model.Aggregator(r.Aggregator), GCNNorm: model.GCNNorm(r.GCNNorm)} // heads have a default
+	m := model.Model{Kind: model.Kind(r.Model), Aggregator: model.Aggregator(r.Aggregator), GCNNorm: model.GCNNorm(r.GCNNorm), Bases: r.Bases} // heads have a default
 	if o, value := m.Foreign(); o != "" {
 		return usage("--%s %v is for --model %s, not %s", o, value, o.Kinds(), m.Kind)
 	}
@@ -25,10 +25,33 @@ func (r *Recipe) Validate() error {
 	case r.Aggregator == string(model.Max) && r.LayerOrder == string(model.Multiply):
 		return usage("--layer-order multiply: --aggregator max must aggregate first")
 	}
+	if err := r.validateTyped(); err != nil {
+		return err
+	}
 	if err := r.validateSampling(); err != nil {
 		return err
 	}
 	return r.validateRate()
+}
+
+// validateTyped checks that a model for typed graphs has no option that these models lack.
+func (r *Recipe) validateTyped() error {
+	kind := model.Kind(r.Model)
+	switch {
+	case !kind.Typed():
+		return nil
+	case r.Norm != string(model.NoNorm):
+		return usage("--norm %s: %s has no norm", r.Norm, kind)
+	case r.Residual:
+		return usage("--residual: %s has none", kind)
+	case r.InputProjection:
+		return usage("--input-projection: %s has none", kind)
+	case r.LayerOrder != string(model.Auto):
+		return usage("--layer-order %s: %s has one order of operations", r.LayerOrder, kind)
+	case r.Validation == Exact:
+		return usage("--validate exact is not for %s: its nodes are scored from sampled neighbours", kind)
+	}
+	return nil
 }
 
 // validateRate checks the flags of the learning rate against each other.
