@@ -13,7 +13,8 @@ type Block struct {
 	//
 	//	Dst[d] · Σ Src[s]·x[s]  +  Own[d]·x[d]
 	//
-	// where nil means ones for Dst and Src, and no own term for Own.
+	// where nil means ones for Dst and Src, and no own term for Own. In a typed graph, Dst and the
+	// transposed block have the block's rows in the place of destinations.
 	Dst, Src, Own []float32
 	// The block transposed, if the backward pass needs it: source s feeds the destinations
 	// TIndices[TIndptr[s]:TIndptr[s+1]], ascending.
@@ -21,6 +22,8 @@ type Block struct {
 	// Place maps a source to its number as a destination, plus one; 0 for other sources. It is set
 	// if the backward pass needs it and destinations are scattered among the sources.
 	Place []uint32
+	// Ends has, in a typed graph, the destination after the last of each node type.
+	Ends []uint32
 	// The block with loops, transposed separately, if a layer weighs edges itself.
 	Looped Looped
 }

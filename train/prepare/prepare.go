@@ -23,6 +23,9 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 		p.Order = nil
 	}
 	for l := range b.Blocks {
+		if r.types != nil {
+			p.Blocks[l].endTypes(b, l)
+		}
 		r.weighing.compute(p.Blocks, b, l)
 		switch k := &b.Blocks[l]; {
 		case r.weighing.loops:
@@ -31,8 +34,11 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 			p.Blocks[l].transpose(k)
 		}
 	}
-	if k := &b.Blocks[0]; r.place && k.Dst != nil {
-		q := &p.Blocks[0]
+	for l := range b.Blocks {
+		k, q := &b.Blocks[l], &p.Blocks[l]
+		if !r.place[l] || k.Dst == nil {
+			continue
+		}
 		q.Place = q.Place[:k.NumSrc]
 		if err := q.placeDestinations(k); err != nil {
 			return err
@@ -72,6 +78,9 @@ func (r *Preparer) check(b *graph.Batch, inBits bool) error {
 	if len(b.Blocks) != len(r.transpose) {
 		return fault.New(fault.ErrInput, "prepare: a batch has %d blocks, but the model has %d layers", len(b.Blocks), len(r.transpose))
 	}
+	if err := r.checkTypes(b); err != nil {
+		return err
+	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
 		if k.InBits() != inBits {
@@ -81,7 +90,10 @@ func (r *Preparer) check(b *graph.Batch, inBits bool) error {
 			return fault.New(fault.ErrInput, "prepare: layer %d has %d sources, %d destinations, %d edges; buffers were made for %d, %d, %d",
 				l, k.NumSrc, k.NumDst, k.NumEdges(), r.sizes.Src[l], r.sizes.Dst[l], r.sizes.Edges[l])
 		}
-		if l > 0 && k.Scattered() {
+		if r.types != nil && k.NumRows() > r.sizes.RowsOf(l) {
+			return fault.New(fault.ErrInput, "prepare: layer %d has %d rows; buffers were made for %d", l, k.NumRows(), r.sizes.RowsOf(l))
+		}
+		if l > 0 && k.Scattered() && r.types == nil {
 			return fault.New(fault.ErrInput, "prepare: layer %d: the destinations of an inner block must be its first sources", l)
 		}
 	}

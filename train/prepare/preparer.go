@@ -39,8 +39,9 @@ type Preparer struct {
 	sizes      graph.Sizes
 	classes    int    // of the labels
 	transpose  []bool // blocks that are needed transposed
-	place      bool   // the outermost block's destinations are looked for among its sources
-	sortsInput bool   // the input nodes are numbered by their ids
+	place      []bool // blocks with destinations that are looked for among their sources
+	types      *model.Types
+	sortsInput bool // the input nodes are numbered by their ids
 }
 
 // New returns a preparer of batches of at most these sizes for layers with these orders of
@@ -48,25 +49,30 @@ type Preparer struct {
 //
 // Training transposes a block if its sources get a gradient, or if the gradient of the sums is
 // computed per source. The destinations of the outermost block may be scattered; its Place is then
-// set.
+// set. In a typed graph the inner blocks' are, and several of the outermost block may lie at one
+// source, for which there is no Place.
 func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool) *Preparer {
 	weighing, ok := weighings[m.Weighing()]
 	if !ok {
 		panic(fmt.Sprintf("prepare: edges weighed %q", m.Weighing()))
 	}
-	r := &Preparer{weighing: weighing, sizes: sizes, classes: m.Classes(), transpose: make([]bool, len(sizes.Src))}
+	r := &Preparer{weighing: weighing, sizes: sizes, classes: m.Classes(), transpose: make([]bool, len(sizes.Src)), place: make([]bool, len(sizes.Src)), types: m.Types}
 	projects := m.InputProjection > 0
 	for l := range r.transpose {
 		r.transpose[l] = training && (l > 0 || projects || orders[l] == model.Multiply)
 	}
-	r.place = training && (projects || r.weighing.own && r.transpose[0])
+	r.place[0] = training && (projects || r.weighing.own && r.transpose[0])
+	if r.types != nil {
+		copy(r.place, r.transpose)
+	}
 	r.sortsInput = training && projects
 	return r
 }
 
-// TransposeAll makes the preparer transpose every block, and set the outermost one's Place.
+// TransposeAll makes the preparer transpose every block, and set the outermost one's Place, where it may have
+// one.
 func (r *Preparer) TransposeAll() {
-	r.place = true
+	r.place[0] = r.types == nil
 	for l := range r.transpose {
 		r.transpose[l] = true
 	}

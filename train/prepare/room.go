@@ -7,7 +7,7 @@ import (
 
 // Lengths are the numbers of elements of a Block's slices for the largest batch. An element has four bytes.
 type Lengths struct {
-	Dst, Src, Own                                          int
+	Dst, Src, Own, Ends                                    int
 	TIndptr, TIndices, Place                               int
 	Indptr, Indices, LoopTIndptr, LoopTIndices, LoopTEdges int // of Looped
 	Order                                                  int // of the Prepared, for block 0
@@ -19,7 +19,10 @@ func (r *Preparer) Lengths(l int) Lengths {
 	var n Lengths
 	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.edges(l)
 	if r.weighing.dst {
-		n.Dst = dst
+		n.Dst = r.rows(l)
+	}
+	if r.types != nil {
+		n.Ends = len(r.types.Nodes)
 	}
 	if r.weighing.own {
 		n.Own = dst
@@ -36,7 +39,7 @@ func (r *Preparer) Lengths(l int) Lengths {
 	case r.transpose[l]:
 		n.TIndptr, n.TIndices = src+2, edges
 	}
-	if l == 0 && r.place {
+	if r.place[l] {
 		n.Place = src
 	}
 	if l == 0 && r.sortsInput {
@@ -81,6 +84,7 @@ func (r *Preparer) takeBlocks(a *device.Arena, p *Prepared) {
 		take(a, &q.TIndptr, n.TIndptr)
 		take(a, &q.TIndices, n.TIndices)
 		take(a, &q.Place, n.Place)
+		take(a, &q.Ends, n.Ends)
 		k := &q.Looped
 		take(a, &k.Indptr, n.Indptr)
 		take(a, &k.Indices, n.Indices)

@@ -41,7 +41,7 @@ var weighings = map[model.Weighing]weighing{
 func (w *weighing) compute(blocks []Block, b *graph.Batch, l int) {
 	k, q := &b.Blocks[l], &blocks[l]
 	if w.dst {
-		q.Dst = q.Dst[:k.NumDst]
+		q.Dst = q.Dst[:k.NumRows()]
 	}
 	if w.own {
 		q.Own = q.Own[:k.NumDst]
@@ -54,7 +54,7 @@ func (w *weighing) compute(blocks []Block, b *graph.Batch, l int) {
 	}
 }
 
-// average gives every destination the mean of its sampled neighbours.
+// average gives every row the mean of its sampled neighbours.
 func (p *Block) average(b *graph.Block) {
 	dst, from := p.Dst, uint32(0)
 	for i, to := range b.Indptr[1:] {
