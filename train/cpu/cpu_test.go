@@ -593,6 +593,9 @@ func TestEveryKindHasALayer(t *testing.T) {
 	for _, m := range variants {
 		tested[m.Kind] = true
 	}
+	for _, m := range typedVariants {
+		tested[m.Kind] = true
+	}
 	for _, kind := range model.Kinds() {
 		if convs[kind] == nil || !tested[kind] {
 			t.Errorf("%s: there is a layer: %v, and a test: %v", kind, convs[kind] != nil, tested[kind])

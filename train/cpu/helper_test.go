@@ -29,7 +29,10 @@ func optimizerOf(decoupled bool) string {
 }
 
 func activationOf(k *layer) *activation {
-	if o, ok := k.tail.(*norm); ok {
+	switch o := k.tail.(type) {
+	case *norm:
+		return o.activation
+	case *typedTail:
 		return o.activation
 	}
 	return k.tail.(*activation)

@@ -152,9 +152,13 @@ func newLayer(n *network, index int, below *layer) *layer {
 	if n.training && below != nil {
 		k.dx = n.floats(below.rows * below.width)
 	}
-	a := newActivation(&k.output)
-	if k.tail = a; n.model.HasNorm(index) {
-		k.tail = newNorm(a)
+	switch {
+	case n.model.Types != nil:
+		k.tail = newTypedTail(&k.output)
+	case n.model.HasNorm(index):
+		k.tail = newNorm(newActivation(&k.output))
+	default:
+		k.tail = newActivation(&k.output)
 	}
 	k.conv = newConv(k)
 	return k
@@ -162,9 +166,11 @@ func newLayer(n *network, index int, below *layer) *layer {
 
 // convs has the convolution of every kind of model.
 var convs = map[model.Kind]func(*layer) conv{
-	model.SAGE: newLinear,
-	model.GCN:  newLinear,
-	model.GAT:  newAttention,
+	model.SAGE:  newLinear,
+	model.GCN:   newLinear,
+	model.GAT:   newAttention,
+	model.RSAGE: newRelationalSAGE,
+	model.RGCN:  newRelationalGCN,
 }
 
 // newConv makes a layer's convolution. The kind is one that Validate of the model accepts.

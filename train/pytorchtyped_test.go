@@ -1,0 +1,174 @@
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
+	"diskgnn/train/cpu"
+	"diskgnn/train/engine"
+	"diskgnn/train/model"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/traintest"
+)
+
+// replayScript takes steps of the typed models of docs/python/load.py on blocks. A destination's own row comes first
+// among the rows of its type; the block's sources follow, for every type again.
+const replayScript = `
+import json, runpy, sys, torch
+Net = runpy.run_path(sys.argv[1])["Net"]
+with open(sys.argv[2]) as f:
+    case = json.load(f)
+net = Net(**case["network"])
+net.load_state_dict({name: torch.tensor(t["data"]).view(t["shape"]) for name, t in case["weights"].items()})
+names, relations = net.types["node_types"], net.relations()
+adam = torch.optim.Adam(net.parameters(), lr=case["lr"])
+labels = torch.tensor(case["labels"])
+losses = []
+for step in range(3):
+    h, alive = torch.tensor(case["x"]).view(-1, case["network"]["dims"][0]), set(names)
+    for l, block in enumerate(case["blocks"]):
+        x = {n: torch.cat([h[own], h]) for n, own in zip(names, block["own"]) if n in alive}
+        edges = [torch.tensor(e, dtype=torch.long) + torch.tensor([[len(block["own"][names.index(s)])], [0]]) for (s, _, _), e in zip(relations, block["edges"])]
+        y = net.relate(net.convs[l], x, edges)
+        alive, width = set(y), case["network"]["dims"][l + 1]
+        h = torch.cat([y[n][:len(own)] if n in y else torch.zeros(len(own), width) for n, own in zip(names, block["own"])])
+        if l < len(case["blocks"]) - 1:
+            h = net.activation(h)
+    loss = torch.nn.functional.cross_entropy(h, labels, ignore_index=-1)
+    losses.append(loss.item())
+    adam.zero_grad()
+    loss.backward()
+    adam.step()
+json.dump(losses, sys.stdout)
+`
+
+// TestPyTorchTrainsTheSame compares the losses of typed models, from equal weights, with PyTorch Geometric's on the
+// same blocks: at first, and after one and two steps.
+func TestPyTorchTrainsTheSame(t *testing.T) {
+	python := traintest.PyTorch(t)
+	for name, m := range map[string]model.Model{
+		"rsage":       {Kind: model.RSAGE},
+		"rgcn":        {Kind: model.RGCN},
+		"rgcn, bases": {Kind: model.RGCN, Bases: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(7, uint64(len(name))))
+			m.Dims = []int{6, 8, 8, 4}
+			var types *graph.Types
+			for m.Types == nil || m.Validate() != nil || len(m.Types.Nodes) < 3 {
+				types = graphtest.Types(rng, 1000)
+				m.Types = recipe.Types(types, 0)
+			}
+			b := graphtest.Shape{Seeds: 40, Classes: 4, Layers: 3, MaxDegree: 4, Fresh: 30}.Typed(rng, types)
+			b.Labels[3] = graph.Unlabelled
+			x := graphtest.Features(b, 6, rng)[:6*len(b.Input)]
+			ours, weights := trainTyped(t, m, b, x)
+			theirs := replayed(t, python, m, b, x, weights)
+			for i := range ours {
+				if !(math.Abs(ours[i]-theirs[i]) < 2e-5) {
+					t.Errorf("step %d: loss %v, PyTorch Geometric's %v", i, ours[i], theirs[i])
+				}
+			}
+			t.Logf("losses %v, PyTorch Geometric's %v", ours, theirs)
+		})
+	}
+}
+
+const typedRate = 0.01
+
+// trainTyped returns the losses of three steps on one batch, and the weights before them.
+func trainTyped(t *testing.T, m model.Model, b *graph.Batch, x []float32) (losses []float64, before []float32) {
+	t.Helper()
+	e, err := cpu.New(engine.Config{Network: m, Sizes: graphtest.Roomy(b), Recipe: recipe.Recipe{LR: typedRate, Seed: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if before, err = e.Snapshot(nil); err != nil {
+		t.Fatal(err)
+	}
+	w, err := e.NewWork(false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Prepare(b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		o, err := e.Backward(t.Context(), w, engine.Rows(x), engine.Place{Batch: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, o.Loss)
+		if err := e.Apply(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return losses, before
+}
+
+// replayed returns PyTorch Geometric's losses.
+func replayed(t *testing.T, python string, m model.Model, b *graph.Batch, x, weights []float32) (losses []float64) {
+	t.Helper()
+	type tensor struct {
+		Shape []int     `json:"shape"`
+		Data  []float32 `json:"data"`
+	}
+	type block struct {
+		Own   [][]uint32    `json:"own"`   // by type: the sources that are the destinations
+		Edges [][2][]uint32 `json:"edges"` // by relation: sources, and destinations within their type
+	}
+	tensors, blocks := map[string]tensor{}, []block{}
+	for _, p := range rundir.ToTensors(m.Params(), weights) {
+		tensors[p.Name] = tensor{p.Shape, p.Data}
+	}
+	for l := range b.Blocks {
+		k, row, from := &b.Blocks[l], 0, uint32(0)
+		q := block{Edges: make([][2][]uint32, len(b.Types.Relations))}
+		for r := range q.Edges {
+			q.Edges[r] = [2][]uint32{{}, {}}
+		}
+		for kind, end := range b.DstEnds(l) {
+			q.Own = append(q.Own, append([]uint32{}, k.Dst[from:end]...))
+			first, n := b.Types.Into(kind)
+			for i := range end - from {
+				for r := first; r < first+n; r, row = r+1, row+1 {
+					for _, s := range k.Indices[k.Indptr[row]:k.Indptr[row+1]] {
+						q.Edges[r][0], q.Edges[r][1] = append(q.Edges[r][0], s), append(q.Edges[r][1], i)
+					}
+				}
+			}
+			from = end
+		}
+		blocks = append(blocks, q)
+	}
+	text, err := json.Marshal(map[string]any{"network": m, "weights": tensors, "x": slices.Clone(x), "labels": b.Labels, "lr": typedRate, "blocks": blocks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "case.json")
+	if err := os.WriteFile(file, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(python, "-W", "ignore", "-c", replayScript, "../docs/python/load.py", file)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.Bytes())
+	}
+	if err := json.Unmarshal(out, &losses); err != nil {
+		t.Fatal(err)
+	}
+	return losses
+}
