@@ -151,8 +151,19 @@ func (j *job) open(ctx context.Context) (err error) {
 	return j.openLayers(ctx, j.run.NewEngine)
 }
 
+// checkKind refuses models that have no layers here.
+func checkKind(m *model.Model) error {
+	if m.Types != nil {
+		return fault.New(fault.ErrUsage, "layers of %s cannot be computed for all neighbours: only batches can, with sampled ones", m.Kind)
+	}
+	return nil
+}
+
 // openLayers opens all that the layers of j.model are computed with, on j.data.
 func (j *job) openLayers(ctx context.Context, newEngine func(o trained.EngineOptions, held, memory int64) (*cpu.Engine, int64, error)) (err error) {
+	if err := checkKind(&j.model); err != nil {
+		return err
+	}
 	o, f := &j.options, j.data.Facts()
 	var how string
 	if j.stack, how, err = j.parts.stack(o.IO, iostack.Options{}); err != nil {

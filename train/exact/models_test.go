@@ -3,11 +3,13 @@ package exact
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,6 +17,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/train/model"
@@ -140,6 +143,7 @@ func TestEveryModel(t *testing.T) {
 func TestAnyModel(t *testing.T) {
 	root := vfstest.TempDir(t)
 	n := 0
+	kinds := slices.DeleteFunc(model.Kinds(), model.Kind.Typed)
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		dir := fmt.Sprintf("%s/%d", root, n)
@@ -147,7 +151,7 @@ func TestAnyModel(t *testing.T) {
 		defer os.RemoveAll(dir)
 		heads := rapid.IntRange(1, 3).Draw(t, "heads")
 		m := model.Model{
-			Kind:            rapid.SampledFrom(model.Kinds()).Draw(t, "kind"),
+			Kind:            rapid.SampledFrom(kinds).Draw(t, "kind"),
 			Norm:            rapid.SampledFrom(model.Norms).Draw(t, "norm"),
 			Activation:      rapid.SampledFrom([]model.Activation{"", model.ReLU, model.ELU}).Draw(t, "activation"),
 			Residual:        rapid.Bool().Draw(t, "residual"),
@@ -214,5 +218,16 @@ func TestMultiLabelOracle(t *testing.T) {
 				t.Errorf("%s: class %d of node %d is %d, the oracle's logit %v", m.Kind, i%11, i/11, has, y)
 			}
 		}
+	}
+}
+
+// Typed models are refused before anything is computed.
+func TestTypedModelsAreRefused(t *testing.T) {
+	raw := datasettest.Params{Nodes: 20, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	types := &model.Types{Nodes: []string{"node"}, Relations: []model.Relation{{Name: "edge"}}}
+	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.RGCN, Dims: []int{4, 2}, Types: types})
+	_, err := Evaluate(t.Context(), disk, w.options(), progress.Discard)
+	if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "layers of rgcn") {
+		t.Error(err)
 	}
 }

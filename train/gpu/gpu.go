@@ -104,6 +104,9 @@ func resolve(o *engine.Config) error {
 	if _, known := parsePrecision(o.Precision); !known {
 		return fault.New(fault.ErrUsage, "gpu: unknown precision %q", o.Precision)
 	}
+	if o.Network.Types != nil {
+		return fault.New(fault.ErrUsage, "gpu: only the CPU engine computes %s", o.Network.Kind)
+	}
 	if o.InBits && !Decodes(&o.Network) {
 		return fault.New(fault.ErrUsage, "gpu: the host decodes the batches of this model")
 	}
