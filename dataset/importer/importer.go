@@ -94,6 +94,8 @@ type Reading struct {
 	For string
 	// Typed keeps the types of nodes and edges: Shape.Types is set. Else all nodes become nodes of one type.
 	Typed bool
+	// Featureless has the node types that get no features, with Typed.
+	Featureless []string
 	// Reverse is ReverseYes to store the reverse of every edge too, ReverseNo not to, or ReverseAuto
 	// to follow the format's own library. Parallel edges get parallel reverses. All formats take
 	// it.

@@ -113,6 +113,8 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--split-index %d: columns are counted from 0", o.SplitIndex)
 	case !slices.Contains(Loops(), o.SelfLoops):
 		return fault.New(fault.ErrUsage, "--self-loops %s is not one of %s", o.SelfLoops, strings.Join(Loops(), ", "))
+	case len(o.Featureless) > 0 && !o.Typed:
+		return fault.New(fault.ErrUsage, "--without-features %s: only with --typed do features belong to types", strings.Join(o.Featureless, ","))
 	case o.Typed && o.relabels():
 		return fault.New(fault.ErrUsage, "--relabel %s: with --typed nodes keep the order that they have in their type", o.Relabel)
 	case o.Typed && o.SelfLoops == LoopsAdd:
@@ -155,6 +157,7 @@ func (r *Reading) given() []string {
 		set  bool
 	}{
 		{"typed", r.Typed},
+		{"without-features", len(r.Featureless) > 0},
 		{"task", r.Task != ""},
 		{"feature", len(r.Features) > 0},
 		{"edges", r.Edges != ""},

@@ -118,7 +118,7 @@ func TestDGLRefuses(t *testing.T) {
 		change     func(b []byte) []byte
 		says       []string
 	}{
-		{"several types", "many.bin", nil, []string{"many.bin: its graph has several types, nodes of author, paper and edges of author:writes:paper, paper:cites:paper: this version reads graphs of one type, as `dgl.save_graphs(path, [dgl.to_homogeneous(g, ndata=[...])])`"}},
+		{"several types", "many.bin", nil, []string{"many.bin: its graph has several types, nodes of author, paper and edges of author:writes:paper, paper:cites:paper: give --typed to keep them, or save `dgl.to_homogeneous(g, ndata=[...])`"}},
 		{"two graphs", "two.bin", nil, []string{"two.bin: it has 2 graphs instead of one: save one of them, with `dgl.save_graphs(path, [g])`"}},
 		{"an early release", "coo.bin", func(b []byte) []byte { b[8], b[16] = 1, 1; return b }, []string{"coo.bin: it has version 1 of DGL's format, which releases before 0.5 wrote"}},
 		{"cut", "csr.bin", func(b []byte) []byte { return b[:5000] }, []string{"csr.bin: truncated: it has 5000 bytes, and "}},

@@ -1,8 +1,8 @@
 // Package dgl imports graphs that DGL saved with dgl.save_graphs, and so the caches of dgl.data's data
 // sets, such as dgl_graph.bin.
 //
-// A file has graphs, and labels that belong to the file. This package reads files with one graph of one
-// type, whether its edges are stored as a list (COO) or in compressed rows or columns (CSR, CSC). The
+// A file has graphs, and labels that belong to the file. This package reads files with one graph, of one
+// type or several, whether its edges are stored as a list (COO) or in compressed rows or columns (CSR, CSC). The
 // numbers of edges, which order edge data, are not read. Nodes have data by name:
 //
 //	feat                             features; or feature, features, x, or as --feature says, side by side
@@ -37,7 +37,7 @@ import (
 var Format = importer.Format{
 	Name:   "dgl",
 	What:   "a file of dgl.save_graphs with one graph, NAME.bin, or a directory with one such file",
-	Takes:  append([]string{"feature", "task"}, tables.Takes...),
+	Takes:  slices.Concat([]string{"feature", "task"}, tables.Takes, tables.TakesTyped),
 	Detect: detect,
 	Open:   open,
 }
@@ -113,6 +113,14 @@ type source struct {
 	reading map[string]string // Shape.Reading
 }
 
+// nodes are the nodes of one type in a file.
+type nodes struct {
+	*source
+	*part
+	labels []named // of the file, where it has one type
+	of     string  // begins the names of tables
+}
+
 func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 	name, err := importer.One(sources)
 	if err != nil {
@@ -125,14 +133,25 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err := s.read(); err != nil {
 		return nil, err
 	}
-	g := tables.Graph{Files: []string{s.name}, Edges: s.edges()}
-	g.Shape.Nodes, g.Shape.Held = s.nodes, s.held()
-	g.Shape.DropEdgeData(s.name, slices.DeleteFunc(slices.Clone(s.edgeData), internal))
-	if g.Features, err = s.features(o); err != nil {
+	switch {
+	case o.Typed:
+		return s.openTyped(o)
+	case !s.one():
+		kinds, relations := s.describe()
+		return nil, bad("%s: its graph has several types, nodes of %.300s and edges of %.600s: give --typed to keep them, or save `dgl.to_homogeneous(g, ndata=[...])`", s.name, kinds, relations)
+	}
+	if err := s.nonempty(); err != nil {
+		return nil, err
+	}
+	n := nodes{s, &s.kinds[0].part, s.labels, ""}
+	g := tables.Graph{Files: []string{s.name}, Edges: s.edges(0)}
+	g.Shape.Nodes, g.Shape.Held = n.nodes, s.held()
+	g.Shape.DropEdgeData(s.name, slices.DeleteFunc(slices.Clone(s.relations[0].edgeData), internal))
+	if g.Features, err = n.features(o); err != nil {
 		return nil, err
 	}
 	if o.Labelled() {
-		if err := s.labelled(&g, o); err != nil {
+		if err := n.labelled(&g, o); err != nil {
 			return nil, err
 		}
 	}
@@ -155,8 +174,17 @@ func (s *source) read() (err error) {
 	if s.graph, err = r.layout(); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	if s.nodes < 1 {
-		return bad("%s: the graph has no nodes", s.name)
+	return nil
+}
+
+// nonempty returns an error for a type without nodes.
+func (s *source) nonempty() error {
+	for _, k := range s.kinds {
+		if k.nodes < 1 && len(s.kinds) == 1 {
+			return bad("%s: the graph has no nodes", s.name)
+		} else if k.nodes < 1 {
+			return bad("%s: the type %s has no nodes", s.name, k.name)
+		}
 	}
 	return nil
 }
@@ -164,8 +192,26 @@ func (s *source) read() (err error) {
 // held returns the memory of the layout.
 func (s *source) held() (n int64) {
 	const each = 256 // of an array, beside its name
-	for _, name := range slices.Concat(names(s.labels), names(s.nodeData), s.edgeData) {
-		n += each + int64(len(name))
+	add := func(list []string) {
+		for _, name := range list {
+			n += each + int64(len(name))
+		}
+	}
+	add(names(s.labels))
+	for _, k := range s.kinds {
+		add(names(k.nodeData))
+	}
+	for _, k := range s.relations {
+		add(k.edgeData)
+	}
+	if s.one() {
+		return n
+	}
+	for _, k := range s.kinds {
+		add([]string{k.name})
+	}
+	for _, k := range s.relations {
+		add([]string{k.name, k.name}) // the arrays of its edges too
 	}
 	return n
 }
@@ -186,9 +232,9 @@ func (s *source) array(name string, a *array) (*npz.Array, error) {
 	return v, nil
 }
 
-func (s *source) table(n *named) tables.Table {
-	return tables.Table{Name: s.name + ": " + n.name, Open: func() (matrix.Matrix, error) {
-		a, err := s.array(n.name, &n.array)
+func (s *nodes) table(n *named) tables.Table {
+	return tables.Table{Name: s.name + ": " + s.of + n.name, Open: func() (matrix.Matrix, error) {
+		a, err := s.array(s.of+n.name, &n.array)
 		if err != nil {
 			return nil, err
 		}
@@ -196,38 +242,42 @@ func (s *source) table(n *named) tables.Table {
 	}}
 }
 
-// edges returns the edges, in the order in which they are stored.
-func (s *source) edges() tables.Edges {
+// edges returns the edges of a relation, in the order in which they are stored.
+func (s *source) edges(relation int) tables.Edges {
+	k := &s.relations[relation]
 	e := tables.Edges{Name: s.name + ": edges"}
-	if s.stored == coo {
-		e.Count = s.ends[0].Count()
+	if len(s.relations) > 1 {
+		e.Name += " " + s.triple(relation)
+	}
+	if k.stored == coo {
+		e.Count = k.ends[0].Count()
 		e.Open = func() (stream.Pairs, error) {
-			keys := map[string]*array{"sources": &s.ends[0], "destinations": &s.ends[1]}
+			keys := map[string]*array{"sources": &k.ends[0], "destinations": &k.ends[1]}
 			return stream.TwoVectors(func(key string) (*npz.Array, error) { return s.array(key, keys[key]) }, "sources", "destinations")
 		}
 		return e
 	}
-	e.Count = s.ends[1].Count()
+	e.Count = k.ends[1].Count()
 	e.Open = func() (stream.Pairs, error) {
-		indptr, err := s.array("indptr", &s.ends[0])
+		indptr, err := s.array("indptr", &k.ends[0])
 		if err != nil {
 			return nil, err
 		}
-		indices, err := s.array("indices", &s.ends[1])
+		indices, err := s.array("indices", &k.ends[1])
 		if err != nil {
 			return nil, errors.Join(err, indptr.Close())
 		}
-		rows, err := stream.NewCompressedRows(indptr, indices, s.nodes)
+		rows, err := stream.NewCompressedRows(indptr, indices, k.rows)
 		if err != nil {
 			return nil, err
 		}
-		return rows.Pairs(s.stored == csc), nil
+		return rows.Pairs(k.stored == csc), nil
 	}
 	return e
 }
 
 // features chooses the features: the ones that a flag names, side by side, or the usual ones.
-func (s *source) features(o *importer.Reading) (all tables.Features, err error) {
+func (s *nodes) features(o *importer.Reading) (all tables.Features, err error) {
 	wanted := o.Features
 	if len(wanted) == 0 {
 		wanted = []string{""}
@@ -250,7 +300,7 @@ func (s *source) features(o *importer.Reading) (all tables.Features, err error) 
 
 // choose returns the data of nodes with the wanted name, which a flag gave, or if that is "" the first
 // of the usual names that there is. Another choice than the usual one decides the dataset's content.
-func (s *source) choose(flag, wanted, what string, usual []string, get func(name string) *named) (n *named, err error) {
+func (s *nodes) choose(flag, wanted, what string, usual []string, get func(name string) *named) (n *named, err error) {
 	for i := 0; i < len(usual) && n == nil; i++ {
 		n = get(usual[i])
 	}
@@ -278,7 +328,7 @@ func list(words []string) string {
 }
 
 // labelled finds the labels and the sets of nodes, and notes the data that is left out.
-func (s *source) labelled(g *tables.Graph, o *importer.Reading) error {
+func (s *nodes) labelled(g *tables.Graph, o *importer.Reading) error {
 	used := map[string]bool{}
 	labels, err := s.choose("task", o.Task, "labels", labelNames, s.data)
 	if err != nil {
@@ -312,7 +362,7 @@ func (s *source) labelled(g *tables.Graph, o *importer.Reading) error {
 
 // data returns data of nodes by its name or, if the graph has none, the label of the file by that name
 // if it may belong to nodes: a set, or an array with a row for each node.
-func (s *source) data(name string) *named {
+func (s *nodes) data(name string) *named {
 	if n := find(s.nodeData, name); n != nil {
 		return n
 	}

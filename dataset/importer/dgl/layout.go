@@ -35,6 +35,7 @@ const (
 	mostNames  = 1 << 10 // bytes of a name
 	mostDims   = 8
 	mostArrays = 1 << 12 // that are remembered of a list
+	mostKept   = 1 << 16 // that are remembered of a file
 	mostTypes  = 1 << 16 // of nodes, and relations
 )
 
@@ -82,14 +83,38 @@ func (a *array) open(f io.ReaderAt, name string, c io.Closer) (*npz.Array, error
 	return npz.New(a.Header, io.NewSectionReader(f, a.at, a.Count()*int64(a.Size)), name, c), nil
 }
 
-// graph is the layout of a file with one graph of one type.
+// graph is the layout of a file with one graph.
 type graph struct {
-	labels   []named // that belong to the file
+	labels    []named // that belong to the file
+	kinds     []kind
+	relations []relation
+}
+
+// kind is a type of nodes.
+type kind struct {
+	name string
+	part
+}
+
+// part is the nodes of a type.
+type part struct {
 	nodes    int64
-	stored   forms    // the form of ends
-	ends     [2]array // of coo: sources and destinations; else: offsets and columns
 	nodeData []named
-	edgeData []string
+}
+
+// relation is the edges of a type.
+type relation struct {
+	name     string
+	from, to int // places among the types of nodes
+	edges
+}
+
+// edges are the edges of a relation, in the first of the forms in which they are stored.
+type edges struct {
+	stored        forms
+	rows, columns int64
+	ends          [2]array // of coo: sources and destinations; else: offsets and columns
+	edgeData      []string
 }
 
 // sparse is a matrix of a file.
@@ -106,6 +131,7 @@ type reader struct {
 	at     int64
 	window []byte // the bytes from position from on
 	from   int64
+	kept   int // arrays that are remembered
 	err    error
 }
 
@@ -247,6 +273,10 @@ func (r *reader) arrays() (list []named) {
 			r.fail("two arrays have the name %q", n.name)
 			return nil
 		}
+		if r.kept++; r.kept > mostKept {
+			r.fail("there are more than %d arrays with names", mostKept)
+			return nil
+		}
 		list = append(list, n)
 	}
 	return list
@@ -340,9 +370,6 @@ func (r *reader) layout() (*graph, error) {
 	}
 	r.graph(g)
 	r.end(first)
-	if r.err == nil && g.nodes < 0 {
-		r.fail("the graph has %d nodes", g.nodes)
-	}
 	return g, r.err
 }
 
@@ -359,96 +386,125 @@ func (r *reader) end(first uint64) {
 	}
 }
 
-// graph reads a graph. Of a graph of several types it only looks for the names.
+// graph reads a graph.
 func (r *reader) graph(g *graph) {
 	r.magic(graphMagic, "a graph")
 	meta := r.meta()
 	const leastUnit = 8 + 8 + 8 // which is far too little
-	relations := r.count(mostTypes, leastUnit, "relations")
-	var m sparse
-	for range relations {
-		if g.stored, m = r.unit(); r.err != nil {
+	for range r.count(mostTypes, leastUnit, "relations") {
+		stored, m := r.unit()
+		if r.err != nil {
 			return
 		}
+		g.relations = append(g.relations, relation{edges: edges{stored: stored, rows: m.rows, columns: m.columns, ends: [2]array(m.arrays[:2])}})
 	}
-	types := r.count(mostTypes, 8, "types of nodes")
-	for range types {
-		g.nodes = r.i64()
+	g.kinds = make([]kind, r.count(mostTypes, 8, "types of nodes"))
+	for i := range g.kinds {
+		if g.kinds[i].nodes = r.i64(); g.kinds[i].nodes < 0 {
+			r.fail("the graph has %d nodes", g.kinds[i].nodes)
+		}
 	}
-	one := types == 1 && relations == 1
-	r.each(types, "lists of node data", func() { g.nodeData = r.arrays() })
-	r.each(relations, "lists of edge data", func() { g.edgeData = names(r.arrays()) })
-	nodes, edges := r.typeNames(types), r.typeNames(relations)
+	r.each(len(g.kinds), "lists of node data", func(i int) { g.kinds[i].nodeData = r.arrays() })
+	r.each(len(g.relations), "lists of edge data", func(i int) { g.relations[i].edgeData = names(r.arrays()) })
+	r.each(len(g.kinds), "names of types", func(i int) { g.kinds[i].name = r.name() })
+	r.each(len(g.relations), "names of types", func(i int) { g.relations[i].name = r.name() })
 	switch {
 	case r.err != nil:
-	case !one:
-		r.err = bad("its graph has several types, nodes of %.300s and edges of %.600s: this version reads graphs of one type, as `dgl.save_graphs(path, [dgl.to_homogeneous(g, ndata=[...])])` writes them", cmp.Or(strings.Join(nodes, ", "), "none"), r.relations(meta, nodes, edges))
-	case m.rows != g.nodes || m.columns != g.nodes:
-		r.fail("the graph has %d nodes, but its matrix has the shape (%d, %d)", g.nodes, m.rows, m.columns)
-	default:
-		g.ends = [2]array(m.arrays[:2])
+	case !g.one():
+		r.findEnds(g, meta)
+	case g.relations[0].rows != g.kinds[0].nodes || g.relations[0].columns != g.kinds[0].nodes:
+		r.fail("the graph has %d nodes, but its matrix has the shape (%d, %d)", g.kinds[0].nodes, g.relations[0].rows, g.relations[0].columns)
+	}
+}
+
+// one reports whether the graph has one type of nodes and one of edges.
+func (g *graph) one() bool { return len(g.kinds) == 1 && len(g.relations) == 1 }
+
+// findEnds finds the types of nodes that relations lead from and to: each is an edge of the graph of types. It
+// compares the sizes of the matrices with the numbers of nodes.
+func (r *reader) findEnds(g *graph, meta sparse) {
+	kinds, relations := int64(len(g.kinds)), int64(len(g.relations))
+	ends, err := r.vector(&meta.arrays[0])
+	to, err2 := r.vector(&meta.arrays[1])
+	ids, err3 := r.vector(&meta.arrays[2])
+	if err := errors.Join(err, err2, err3); err != nil {
+		r.err = err
+		return
+	}
+	if int64(len(ends)) != kinds+1 || int64(len(to)) != relations || len(ids) > 0 && int64(len(ids)) != relations {
+		r.fail("its graph of types does not have %d nodes and %d edges", kinds, relations)
+		return
+	}
+	seen := make([]bool, relations)
+	row := int64(0)
+	for i, d := range to {
+		for row < kinds && ends[row+1] <= int64(i) {
+			row++
+		}
+		id := int64(i)
+		if len(ids) > 0 {
+			id = ids[i]
+		}
+		if uint64(id) >= uint64(relations) || uint64(d) >= uint64(kinds) || row >= kinds || seen[id] {
+			r.fail("its graph of types has the edge %d from %d to %d", id, row, d)
+			return
+		}
+		seen[id] = true
+		k := &g.relations[id]
+		k.from, k.to = int(row), int(d)
+		rows, columns := g.kinds[row].nodes, g.kinds[d].nodes
+		if k.stored == csc {
+			rows, columns = columns, rows
+		}
+		if k.rows != rows || k.columns != columns {
+			r.fail("the relation %.100s is between %d and %d nodes, but its matrix has the shape (%d, %d)", g.triple(int(id)), rows, columns, k.rows, k.columns)
+			return
+		}
 	}
 }
 
 // each calls do for all elements of a list, of which there must be n.
-func (r *reader) each(n int64, what string, do func()) {
-	if got := r.count(mostTypes, 8, what); got != n {
+func (r *reader) each(n int, what string, do func(i int)) {
+	if got := r.count(mostTypes, 8, what); got != int64(n) {
 		r.fail("there are %d %s instead of %d", got, what, n)
 	}
-	for range n {
+	for i := range n {
 		if r.err != nil {
 			return
 		}
-		do()
+		do(i)
 	}
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
-// mostListed is the number of types, and of relations, that a message lists.
-const mostListed = 40
-
-// typeNames reads the names of n types, and returns the first mostListed.
-func (r *reader) typeNames(n int64) (list []string) {
-	r.each(n, "names of types", func() {
-		if name := r.name(); len(list) < mostListed {
-			list = append(list, name)
-		}
-	})
-	return list
-}
-
-// relations describes the relations of a graph, as far as the names are there: SOURCE:NAME:DESTINATION
-// if the graph of types can be read, else NAME.
-func (r *reader) relations(meta sparse, types, relations []string) string {
-	ends, err := r.small(&meta.arrays[0])
-	to, err2 := r.small(&meta.arrays[1])
-	ids, err3 := r.small(&meta.arrays[2])
-	list := slices.Clone(relations)
-	if errors.Join(err, err2, err3) == nil && len(ends) > 0 {
-		row := 0
-		for i, d := range to {
-			for row+1 < len(ends) && ends[row+1] <= int64(i) {
-				row++
-			}
-			id := int64(i)
-			if i < len(ids) {
-				id = ids[i]
-			}
-			if uint64(id) < uint64(len(list)) && uint64(d) < uint64(len(types)) && row < len(types) {
-				list[id] = types[row] + ":" + relations[id] + ":" + types[d]
-			}
-		}
+// describe lists the types of nodes and the relations.
+func (g *graph) describe() (kinds, relations string) {
+	var k, l []string
+	for _, kind := range g.kinds {
+		k = append(k, kind.name)
 	}
-	return cmp.Or(strings.Join(list, ", "), "none")
+	for i := range g.relations {
+		l = append(l, g.triple(i))
+	}
+	return cmp.Or(strings.Join(k, ", "), "none"), cmp.Or(strings.Join(l, ", "), "none")
 }
 
-// small returns the integers of a vector, at most the first mostListed.
-func (r *reader) small(a *array) ([]int64, error) {
+// triple returns the names of a relation and its ends.
+func (g *graph) triple(i int) string {
+	k := g.relations[i]
+	return g.kinds[k.from].name + ":" + k.name + ":" + g.kinds[k.to].name
+}
+
+// vector returns the integers of a vector of at most mostTypes + 1.
+func (r *reader) vector(a *array) ([]int64, error) {
 	v, err := a.open(r.file, "graph of types", nil)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]int64, min(v.Count(), mostListed+1))
+	if v.Count() > mostTypes+1 {
+		return nil, bad("it has more than %d numbers", mostTypes+1)
+	}
+	list := make([]int64, v.Count())
 	return list, v.Ints(list)
 }

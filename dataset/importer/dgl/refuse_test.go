@@ -59,14 +59,15 @@ func TestRefuses(t *testing.T) {
 		{"another kind", "coo", func(f *written) { f.kind = 3 }, "with graphs of the kind 3"},
 		{"no graphs", "coo", func(f *written) { f.graphs = nil }, "it has 0 graphs instead of one"},
 		{"two graphs", "coo", func(f *written) { f.graphs = append(f.graphs, f.graphs[0]) }, "it has 2 graphs instead of one: save one of them, with `dgl.save_graphs(path, [g])`"},
-		{"several types", "", func(f *written) { *f = hetero() }, "its graph has several types, nodes of author, paper and edges of paper:cites:paper, author:writes:paper: this version reads graphs of one type, as `dgl.save_graphs(path, [dgl.to_homogeneous(g, ndata=[...])])` writes them"},
+		{"several types", "", func(f *written) { *f = hetero() }, "its graph has several types, nodes of author, paper and edges of paper:cites:paper, author:writes:paper: give --typed to keep them, or save `dgl.to_homogeneous(g, ndata=[...])`"},
 		{"two relations of a type", "", func(f *written) {
 			*f = hetero()
 			f.graphs[0].types, f.graphs[0].counts, f.graphs[0].data = []string{"paper"}, []int64{3}, [][]datum{nil}
 			f.graphs[0].relations[1].from, f.graphs[0].relations[1].to = 0, 0
 			f.graphs[0].relations[0].from, f.graphs[0].relations[0].to = 0, 0
+			f.graphs[0].relations[1].rows, f.graphs[0].relations[1].cols, f.graphs[0].relations[1].edges = 3, 3, nil
 		}, "nodes of paper and edges of paper:cites:paper, paper:writes:paper:"},
-		{"wrong relations of types", "", func(f *written) { *f = hetero(); f.graphs[0].relations[0].to = 7 }, "edges of cites, author:writes:paper:"},
+		{"wrong relations of types", "", func(f *written) { *f = hetero(); f.graphs[0].relations[0].to = 7 }, "its graph of types has the edge 0 from 1 to 7"},
 		{"no types", "", func(f *written) { f.graphs = []writtenGraph{{}} }, "its graph has several types, nodes of none and edges of none"},
 
 		{"another file", "coo", magic(inFile), "at byte 0 the file does not begin with dd2e4ff046b4a13f"},

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/pyg"
 )
@@ -18,7 +19,9 @@ func FuzzSparse(f *testing.F) { fuzz(f, "testdata/adj_csr.pt") }
 // FuzzLibrary fuzzes the description of sparse tensors of torch_sparse.
 func FuzzLibrary(f *testing.F) { fuzz(f, "testdata/library.pt") }
 
-func fuzz(f *testing.F, fixture string) {
+func fuzz(f *testing.F, fixture string) { fuzzAs(f, pyg.Format, fixture) }
+
+func fuzzAs(f *testing.F, format importer.Format, fixture string) {
 	seed, pack := importertest.Pickle(f, fixture)
 	content, err := os.ReadFile(fixture)
 	if err != nil {
@@ -26,5 +29,5 @@ func fuzz(f *testing.F, fixture string) {
 	}
 	tree := f.TempDir()
 	importertest.Save(f, filepath.Join(tree, "data.pt"), content)
-	importertest.Fuzz(f, pyg.Format, tree, "data.pt", seed, pack)
+	importertest.Fuzz(f, format, tree, "data.pt", seed, pack)
 }

@@ -33,7 +33,7 @@ const Name = "pyg"
 var Format = importer.Format{
 	Name:   Name,
 	What:   "a graph that PyTorch Geometric saved: NAME.pt, or a data set's directory with processed/data.pt",
-	Takes:  tables.Takes,
+	Takes:  slices.Concat(tables.Takes, tables.TakesTyped, []string{"task"}),
 	Detect: detect,
 	Open:   open,
 }
@@ -113,6 +113,12 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if s.name, err = locate(fsys, name); err != nil {
 		return nil, err
 	}
+	switch {
+	case o.Typed:
+		return s.openTyped(o)
+	case o.Task != "":
+		return nil, fault.New(fault.ErrUsage, "--task %s: the format %s takes it with --typed alone, as the node type with labels", o.Task, Name)
+	}
 	g, err := s.graph(o.Labelled())
 	if err != nil {
 		return nil, err
@@ -122,26 +128,14 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 
 // attributes returns the attributes of the saved graph.
 func attributes(root any) (*pickle.Dict, error) {
-	v := root
-	if t, ok := root.(*pickle.Tuple); ok && (len(t.Items) == 2 || len(t.Items) == 3) {
-		v = t.Items[0]
-		if class, ok := t.Items[len(t.Items)-1].(pickle.Global); ok && class.Name == "HeteroData" {
-			return nil, errTypes
-		}
-		if t.Items[1] != nil {
-			return nil, bad("it has several graphs instead of one")
-		}
-	}
-	if list, ok := v.(*pickle.List); ok {
-		if len(list.Items) != 1 {
-			return nil, bad("it contains a list of %d values, not a graph of PyTorch Geometric: save one graph by itself", len(list.Items))
-		}
-		v = list.Items[0]
+	v, hetero, err := saved(root)
+	switch {
+	case hetero:
+		return nil, errTypes
+	case err != nil:
+		return nil, err
 	}
 	o, is := v.(*pickle.Object)
-	if is && o.Class.Name == "HeteroData" {
-		return nil, errTypes
-	}
 	d, ok := torchfile.Attributes(v)
 	switch {
 	case !ok && is && o.Class.Name == "Data":
@@ -151,13 +145,8 @@ func attributes(root any) (*pickle.Dict, error) {
 	case !ok:
 		return nil, bad("it does not contain a graph of PyTorch Geometric")
 	}
-	if _, ok := d.Get("_global_store"); ok {
-		return nil, errTypes
-	}
 	return d, nil
 }
-
-var errTypes = bad("its graph has several types (HeteroData): this version reads graphs of one type (Data): make one of it in Python with data.to_homogeneous(), and save that with torch.save")
 
 // pick returns the attribute with the given name, or of the dictionary of sets in it, NAME.SET.
 func pick(key string) func(root any) (any, error) {
@@ -166,15 +155,7 @@ func pick(key string) func(root any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, set, within := strings.Cut(key, ".")
-		v, _ := d.Get(name)
-		if sets, ok := torchfile.Dict(v); within && ok {
-			v, _ = sets.Get(set)
-		}
-		if v == nil {
-			return nil, bad("its graph has no %s; it has %.200s", key, strings.Join(torchfile.Keys(d), ", "))
-		}
-		return v, nil
+		return within(d, key)
 	}
 }
 
@@ -206,29 +187,29 @@ func (s *source) graph(labelled bool) (g tables.Graph, err error) {
 	}
 	g.Shape.DropEdgeData(s.name, dropped)
 	if labelled {
-		s.findSets(&g, d)
+		s.findSets(&g.Sets, &g.Shape, d, s.table)
 	}
 	return g, nil
 }
 
 // findSets finds the sets of nodes, and notes sets by names of other programs.
-func (s *source) findSets(g *tables.Graph, d *pickle.Dict) {
+func (s *source) findSets(sets *[3]tables.Set, sh *importer.Shape, d *pickle.Dict, table func(key string) tables.Table) {
 	names, own := torchfile.Keys(d), false
 	for i, name := range maskNames {
 		if slices.Contains(names, name) {
 			own = true
-			g.Sets[i] = tables.Set{Table: s.table(name), Kind: tables.Mask}
+			sets[i] = tables.Set{Table: table(name), Kind: tables.Mask}
 		}
 	}
 	others := otherSets(names)
 	if found := setsOf(d, others); found != nil && !own {
 		for i, name := range found {
-			g.Sets[i] = tables.Set{Table: s.table(name)}
+			sets[i] = tables.Set{Table: table(name)}
 		}
-		g.Shape.Notes = append(g.Shape.Notes, fmt.Sprintf("%s: its sets of nodes are %s", s.name, strings.Join(found, ", ")))
+		sh.Notes = append(sh.Notes, fmt.Sprintf("%s: its sets of nodes are %s", s.name, strings.Join(found, ", ")))
 	} else if len(others) > 0 {
-		g.Shape.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
-		g.Shape.Notes = append(g.Shape.Notes, s.name+": "+g.Shape.OtherSets)
+		sh.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
+		sh.Notes = append(sh.Notes, s.name+": "+sh.OtherSets)
 	}
 }
 

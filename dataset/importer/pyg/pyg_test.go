@@ -66,7 +66,7 @@ func TestDirectory(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for name, says := range map[string]string{
-		"hetero.pt":        "its graph has several types (HeteroData): this version reads graphs of one type (Data)",
+		"hetero.pt":        "its graph has several types (HeteroData): give --typed to keep them, or make a graph of one type (Data)",
 		"hetero-object.pt": "its graph has several types (HeteroData)",
 		"two.pt":           "several graphs",
 		"none.pt":          "none.pt is missing",

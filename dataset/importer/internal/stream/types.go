@@ -101,14 +101,24 @@ func (t *Types) Join(r *Relation, name, separator string) error {
 	if len(parts) != 3 {
 		return fault.New(fault.ErrInput, "%s: the name of the edge type %q is not HEAD%sRELATION%sTAIL", t.source, name, separator, separator)
 	}
+	return t.between(r, name, [3]string(parts))
+}
+
+// Between is Join for a relation with the given names of its ends.
+func (t *Types) Between(r *Relation, source, name, destination string) error {
+	triple := [3]string{source, name, destination}
+	return t.between(r, strings.Join(triple[:], ":"), triple)
+}
+
+func (t *Types) between(r *Relation, name string, triple [3]string) error {
 	var ok, ok2 bool
-	if r.Src, ok = t.spans[parts[0]]; ok {
-		r.Dst, ok2 = t.spans[parts[2]]
+	if r.Src, ok = t.spans[triple[0]]; ok {
+		r.Dst, ok2 = t.spans[triple[2]]
 	}
 	if !ok || !ok2 {
 		return fault.New(fault.ErrInput, "%s: the edge type %s is between node types of which at least one does not exist", t.source, name)
 	}
-	r.Triple = [3]string(parts)
+	r.Triple = triple
 	return nil
 }
 
@@ -138,7 +148,7 @@ func IsName(s string) bool {
 // Dst.
 type Relation struct {
 	Name     string // name of the file, for messages
-	Edges    int64
+	Edges    int64  // -1: not known
 	Open     func() (Pairs, error)
 	Src, Dst Span
 	Triple   [3]string // names of the source type, the relation and the destination type, after Join
@@ -161,7 +171,7 @@ func (r *Relation) Read(ctx context.Context, add func(dst, src []int64) error) (
 		if err != nil {
 			return err
 		}
-		if left -= int64(n); left < 0 || n == 0 && left > 0 {
+		if left -= int64(n); r.Edges >= 0 && (left < 0 || n == 0 && left > 0) {
 			return fault.New(fault.ErrInput, "%s: it does not have the %d edges that it should have", r.Name, r.Edges)
 		}
 		if n == 0 {

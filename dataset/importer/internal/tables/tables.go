@@ -108,7 +108,7 @@ func New(g Graph, o *importer.Reading) (importer.Source, error) {
 	if err := g.Labels.LookAtLabels(&s.sh, s.sh.Nodes); err != nil {
 		return nil, err
 	}
-	return s, s.lookAtSets(o)
+	return s, lookAtSets(&s.sh, s.g.Sets, s.sh.Nodes, o)
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
@@ -185,17 +185,18 @@ func inTable(m matrix.Matrix, err error) error {
 	return err
 }
 
-func (s *source) lookAtSets(o *importer.Reading) error {
-	sh, most := &s.sh, 0
-	for i := range s.g.Sets {
-		t := &s.g.Sets[i]
+// lookAtSets looks at the sets of the given number of nodes, and sets the fields of sh that they determine.
+func lookAtSets(sh *importer.Shape, sets [3]Set, nodes int64, o *importer.Reading) error {
+	most := 0
+	for i := range sets {
+		t := &sets[i]
 		if t.Open == nil {
 			continue
 		}
 		if sh.NoSplit {
 			return bad("%s is a set of nodes, but there is no training set", t.Name)
 		}
-		columns, err := t.LookAt(sh.Nodes, o.SplitIndex)
+		columns, err := t.LookAt(nodes, o.SplitIndex)
 		if err != nil {
 			return err
 		}
