@@ -214,7 +214,7 @@ func (r *runner) feed(ctx context.Context, to *feed.Server, o *FeedOptions) erro
 	to.Stored = r.decision.Memory.Layout.Stored
 	l.Work = func(sl featurestore.Slot) (engine.Work, error) { return to.Slot(sl, held, sizes, f.TargetBytes) }
 	l.Made = func() error {
-		if err := to.Greet(feed.Hello{Program: program.Version(), Split: o.split(), Fingerprint: r.fingerprint(o.split(), &l), Batches: each*l.Epochs - from, PerEpoch: each, From: from, DType: o.DType, Dim: f.Dim, Classes: f.Classes, TargetBytes: f.TargetBytes, Held: held}); err != nil || held == 0 {
+		if err := to.Greet(feed.Hello{Program: program.Version(), Split: o.split(), Fingerprint: r.fingerprint(o.split(), &l), Batches: each*l.Epochs - from, PerEpoch: each, From: from, DType: o.DType, Dim: f.Dim, Classes: f.Classes, TargetBytes: f.TargetBytes, Held: held, Types: f.Types, SeedType: f.SeedType}); err != nil || held == 0 {
 			return err
 		}
 		_, err := r.store.(featurestore.Remote).RemoteRows(ctx, r.report, func(x []float32) error { return to.Rows(ctx, x) })

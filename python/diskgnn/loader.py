@@ -47,13 +47,34 @@ class Block:
     dst[i] to i.
     """
 
-    __slots__ = ("edge_index", "dst", "size")
+    __slots__ = ("edge_index", "dst", "size", "by_relation", "dst_ends")
 
-    def __init__(self, edge_index: Any, dst: Any, size: Tuple[int, int]) -> None:
+    def __init__(self, edge_index: Any, dst: Any, size: Tuple[int, int], by_relation: Optional[List[int]] = None, dst_ends: Optional[List[int]] = None) -> None:
         self.edge_index, self.dst, self.size = edge_index, dst, size
+        # Of a typed graph: the number of edges of each relation, in whose order the edges are; the end of each type's destinations.
+        self.by_relation, self.dst_ends = by_relation, dst_ends
 
     def __repr__(self) -> str:
         return f"Block({self.size[0]} -> {self.size[1]}, {self.edge_index.shape[1]} edges)"
+
+
+Relation = Tuple[str, str, str]  # names of the source type, the relation and the destination type
+
+
+class HeteroBlock:
+    """A layer of a typed graph. edge_index_dict has, for each relation, positions within the types of its ends: of sources among
+    the sources of a type, of destinations among the destinations. dst_dict has, for each type, the positions of its
+    destinations among its sources."""
+
+    __slots__ = ("edge_index_dict", "dst_dict")
+
+    def __init__(self, edge_index_dict: Dict[Relation, Any], dst_dict: Dict[str, Any]) -> None:
+        self.edge_index_dict, self.dst_dict = edge_index_dict, dst_dict
+
+    def pairs(self, x_dict: Dict[str, Any]) -> Dict[Relation, Tuple[Any, Any]]:
+        """For each relation the rows of its sources and of its destinations, as HeteroConv of PyTorch Geometric takes them:
+        conv(block.pairs(x), block.edge_index_dict). Relations with an end that x_dict lacks are left out."""
+        return {r: (x_dict[r[0]], x_dict[r[2]][self.dst_dict[r[2]]]) for r in self.edge_index_dict if r[0] in x_dict and r[2] in x_dict}
 
 
 def classes(bits: np.ndarray, n: Optional[int]) -> np.ndarray:
@@ -64,7 +85,7 @@ def classes(bits: np.ndarray, n: Optional[int]) -> np.ndarray:
 class Batch:
     """Arrays of a batch: x (a row for each input node, of the Loader's dtype), blocks (the input side first), y (the class of
     each seed node, -1 without one; in a multi-label graph a row of ones and zeros), ids, rank and degree of the
-    input nodes (a pack has no ids). number counts the batches of the loader from 0, over all epochs; bytes_read counts the bytes that were read
+    input nodes (a pack has no ids; a typed graph has types, and no degrees: see to_hetero). number counts the batches of the loader from 0, over all epochs; bytes_read counts the bytes that were read
     from disk for the rows of x.
 
     The arrays lie in memory that the program fills again: they are valid until the next batch is asked for. Then their
@@ -109,6 +130,41 @@ class Batch:
     @property
     def degree(self) -> Any:
         return self._array("degree")
+
+    @property
+    def types(self) -> Any:
+        """The type of each input node, as a place in the Loader's node_types; None if the graph has no types."""
+        return self._array("types")
+
+    def to_hetero(self) -> Tuple[Dict[str, Any], List[HeteroBlock]]:
+        """The rows of x and the blocks by node type and relation, as torch's tensors of their own. All nodes of a type without
+        features share one row of zeros."""
+        import torch
+
+        hello = self._array("hello")
+        if "types" not in hello:
+            raise ValueError("the graph has no node types")
+        names = [t["name"] for t in hello["types"]["node_types"]]
+        relations = hello["types"]["relations"]
+        x, types = torch.as_tensor(self.x), torch.as_tensor(self.types)
+        x_dict = {name: x[types == t] for t, name in enumerate(names)}
+        blocks = []
+        for b in self.blocks:
+            place = torch.empty_like(types)  # of a source within its type
+            for t in range(len(names)):
+                of = (types == t).nonzero().view(-1)
+                place[of] = torch.arange(len(of), device=x.device)
+            dst, ends = torch.as_tensor(b.dst), b.dst_ends
+            begins = [0] + ends[:-1]
+            edges, at = {}, 0
+            edge_index = torch.as_tensor(b.edge_index)
+            for r, n in zip(relations, b.by_relation):
+                e = edge_index[:, at : at + n]
+                edges[names[r["source"]], r["name"], names[r["destination"]]] = torch.stack([place[e[0]], e[1] - begins[r["destination"]]])
+                at += n
+            blocks.append(HeteroBlock(edges, {name: place[dst[lo:hi]] for name, lo, hi in zip(names, begins, ends)}))
+            types = torch.repeat_interleave(torch.arange(len(names), device=x.device), torch.tensor([hi - lo for lo, hi in zip(begins, ends)], device=x.device))
+        return x_dict, blocks
 
     def to_dgl(self) -> Tuple[Any, List[Any]]:
         """x and the blocks for DGL, with destinations first among the sources: the rows of x are permuted, by one copy.
@@ -533,7 +589,7 @@ class _Feed:
         blocks = []
         for b in m["blocks"]:
             dst = to.range(b["dst"]) if b["dst_pos"] < 0 else take(b["dst_pos"], b["dst"])
-            blocks.append(Block(take(b["edge_index"], 2, b["edges"]), dst, (b["src"], b["dst"])))
+            blocks.append(Block(take(b["edge_index"], 2, b["edges"]), dst, (b["src"], b["dst"]), b.get("by_relation"), b.get("dst_ends")))
         if self.hello["target_bytes"]:
             bits = self._shared(m, "u1", m["targets"], m["seeds"], self.hello["target_bytes"])
             y = to.array(classes(bits, self.hello["classes"]))
@@ -541,7 +597,9 @@ class _Feed:
             y = take(m["labels"], m["seeds"])
         rank = take(m["rank"], m["rows"])
         ids = take(m["ids"], m["rows"]) if m["ids"] >= 0 else None
-        return {"x": to.rows(self._matrix(m), rank, m["held"]), "ids": ids, "y": y, "blocks": blocks, "rank": rank, "degree": take(m["degree"], m["rows"])}
+        typed = "types" in self.hello
+        return {"x": to.rows(self._matrix(m), rank, m["held"]), "ids": ids, "y": y, "blocks": blocks, "rank": rank, "hello": self.hello,
+                "degree": None if typed else take(m["degree"], m["rows"]), "types": take(m["types"], m["rows"]) if typed else None}
 
     def close(self) -> None:
         self.drop()

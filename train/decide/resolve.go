@@ -23,7 +23,7 @@ func Resolve(o Options, s *Store, was *rundir.File) (recipe.Recipe, error) {
 	if o.Accumulate%o.Ranks != 0 {
 		return o.Recipe, usage("--accumulate %d: %d ranks cannot divide a step equally; give a multiple of the number of ranks, or another number of ranks", o.Accumulate, o.Ranks)
 	}
-	data := recipe.Data{Name: o.Source(), Dim: s.Dim, Classes: s.Classes, MultiLabel: s.MultiLabel(), Metric: s.Metric, Layers: len(s.Fanout)}
+	data := recipe.Data{Name: o.Source(), Dim: s.Dim, Classes: s.Classes, MultiLabel: s.MultiLabel(), Metric: s.Metric, Layers: len(s.Fanout), Types: s.Types, SeedType: s.SeedType}
 	if err := o.Recipe.Resolve(data); err != nil {
 		return o.Recipe, err
 	}

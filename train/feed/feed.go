@@ -81,6 +81,9 @@ type Hello struct {
 	Slots       []int64 `json:"slots"` // bytes of the memory of each slot
 	// Held is the number of rows that the consumer holds: of the nodes of the lowest ranks.
 	Held int64 `json:"held"`
+	// Types are the node types and the relations of a typed graph, and SeedType is the type of the seed nodes.
+	Types    *graph.Types `json:"types,omitempty"`
+	SeedType int          `json:"seed_type,omitempty"`
 }
 
 // Rows are the next rows for the consumer to hold, at place 0 of a slot's memory.
@@ -111,6 +114,8 @@ type Batch struct {
 	Seeds   int   `json:"seeds"`
 	Labels  int64 `json:"labels"`
 	Targets int64 `json:"targets"`
+	// Types is, for a typed graph, the place of an int64 for each input node: its type.
+	Types int64 `json:"types"`
 }
 
 // Range is a range of rows of a matrix.
@@ -124,10 +129,14 @@ type Block struct {
 	Src   int `json:"src"` // numbers of sources, destinations and edges
 	Dst   int `json:"dst"`
 	Edges int `json:"edges"`
-	// EdgeIndex is the place of int64, 2 × Edges: the positions of the edges' sources, then of their destinations.
+	// EdgeIndex is the place of int64, 2 × Edges: the positions of the edges' sources, then of their destinations. In a
+	// typed graph the edges are in the order of their relations; ByRelation has the number of edges of each, and DstEnds
+	// the destination after the last of each type.
 	EdgeIndex int64 `json:"edge_index"`
 	// DstPos is the place of an int64 for each destination: its position among the sources; -1: destination i is source i.
-	DstPos int64 `json:"dst_pos"`
+	DstPos     int64    `json:"dst_pos"`
+	ByRelation []int    `json:"by_relation,omitempty"`
+	DstEnds    []uint32 `json:"dst_ends,omitempty"`
 }
 
 // End is the last message.
@@ -409,6 +418,9 @@ func Bytes(sizes *graph.Sizes, targetBytes int, named bool) int64 {
 	for l := range sizes.Src {
 		p.take(2 * 8 * sizes.Edges[l])
 		p.take(8 * sizes.Dst[l])
+	}
+	if sizes.Rows != nil {
+		p.take(8 * sizes.Inputs())
 	}
 	seeds := sizes.Dst[len(sizes.Dst)-1]
 	for _, n := range []int{8 * sizes.Inputs(), 8 * sizes.Inputs(), 8 * seeds, targetBytes * seeds} {

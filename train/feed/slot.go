@@ -78,7 +78,14 @@ func (s *slot) Prepare(b *graph.Batch) error {
 		s.at = places{}
 	}
 	for l := range b.Blocks {
-		m.Blocks[l] = s.block(&b.Blocks[l])
+		if b.Types == nil {
+			m.Blocks[l] = s.block(&b.Blocks[l])
+		} else {
+			m.Blocks[l] = s.typedBlock(b, l)
+		}
+	}
+	if b.Types != nil {
+		m.Types = s.inputTypes(b)
 	}
 	m.Rows, m.Seeds = len(b.Input), b.NumSeeds()
 	m.Held = appendRanges(m.Held[:0], b.Input, s.held)
@@ -122,6 +129,57 @@ func (s *slot) block(b *graph.Block) Block {
 		out.DstPos = s.widen(b.Dst)
 	}
 	return out
+}
+
+// typedBlock writes the edges of a block of a typed graph, in the order of their relations.
+func (s *slot) typedBlock(b *graph.Batch, l int) Block {
+	k, ends := &b.Blocks[l], b.DstEnds(l)
+	out := Block{Src: k.NumSrc, Dst: k.NumDst, Edges: len(k.Indices), ByRelation: make([]int, len(b.Types.Relations)), DstEnds: ends}
+	edges, at := s.numbers(2 * len(k.Indices))
+	out.EdgeIndex = at
+	sources, destinations := edges[:len(k.Indices)], edges[len(k.Indices):]
+	row, from := 0, 0
+	eachRow := func(f func(destination, relation int, sources []uint32)) {
+		row, from = 0, 0
+		for kind, end := range ends {
+			first, n := b.Types.Into(kind)
+			for ; from < int(end); from++ {
+				for r := range n {
+					f(from, first+r, k.Indices[k.Indptr[row]:k.Indptr[row+1]])
+					row++
+				}
+			}
+		}
+	}
+	eachRow(func(_, r int, list []uint32) { out.ByRelation[r] += len(list) })
+	next := make([]int, len(out.ByRelation))
+	for r := range next[1:] {
+		next[r+1] = next[r] + out.ByRelation[r]
+	}
+	eachRow(func(d, r int, list []uint32) {
+		for _, source := range list {
+			sources[next[r]], destinations[next[r]] = int64(source), int64(d)
+			next[r]++
+		}
+	})
+	out.DstPos = s.widen(k.Dst)
+	return out
+}
+
+// inputTypes writes the types of the input nodes, and returns their place.
+func (s *slot) inputTypes(b *graph.Batch) int64 {
+	if b.InputTypes != nil {
+		return s.widen(b.InputTypes)
+	}
+	types, at := s.numbers(len(b.Input))
+	from := uint32(0)
+	for kind, end := range b.Blocks[0].Ends {
+		for i := from; i < end; i++ {
+			types[i] = int64(kind)
+		}
+		from = end
+	}
+	return at
 }
 
 // widen writes numbers as int64, and returns their place.
