@@ -70,6 +70,17 @@ func TestPythonLoaderEqual(t *testing.T) {
 	}
 }
 
+// TestPythonLoaderTyped: batches of a typed graph have the dataset's sums over every relation, from a pack and without.
+func TestPythonLoaderTyped(t *testing.T) {
+	python, module, script := traintest.PyTorch(t), absolute(t, "../python"), absolute(t, "testdata/python/typed.py")
+	t.Chdir(t.TempDir())
+	do(t, "generate --out d --nodes 600 --avg-degree 8 --dim 6 --classes 5 --train-ratio 0.2 --types 3 --featureless 1")
+	do(t, "presample --dataset d --out s --batch-size 16 --fanout all,all --epochs 2")
+	do(t, "pack --dataset d --samples s --out p --cache 5%")
+	do(t, "pack --dataset d --samples s --out m --cache 5% --policy min")
+	runPython(t, python, module, script, "d", "s", "p", "m")
+}
+
 // TestPythonLoaderDevice: batches on a device are the arrays of the samples, also with rows that the device holds.
 func TestPythonLoaderDevice(t *testing.T) {
 	python, module := traintest.PyTorch(t), absolute(t, "../python")

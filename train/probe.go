@@ -11,6 +11,8 @@ import (
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
 	"diskgnn/train/epoch"
+	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
 
@@ -29,6 +31,9 @@ func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err err
 	}
 	f.Store = storeOf(r.found, which)
 	r.facts = f.Store.Facts
+	if d := recipe.Defaults().Model; r.facts.Types != nil && o.Model == d && (o.Engine == EngineNone || !o.gave("model")) {
+		o.Model = string(model.RSAGE) // the default for typed graphs; without an engine, any of their models
+	}
 	if o.Recipe, err = decide.Resolve(o.decided(), &f.Store, r.was); err != nil {
 		return f, err
 	}
