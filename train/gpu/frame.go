@@ -36,7 +36,7 @@ type blockFrame struct {
 	outer, inner, own         span // weights: prepare.Block's Dst, Src and Own
 	indptr, indices           span
 	tindptr, tindices, tedges span
-	positions                 span // of the destinations among the sources, in the outermost block
+	positions                 span // of the destinations among the sources, in the outermost block and in typed ones
 	place                     span // as prepare.Block's, but also for destinations that come first
 }
 
@@ -114,11 +114,11 @@ func (f *frame) takeBlock(n *plan, l int) blockFrame {
 		b.indptr, b.indices = f.take(k.Indptr), f.take(k.Indices)
 		b.tindptr, b.tindices, b.tedges = f.take(k.LoopTIndptr), f.take(k.LoopTIndices), f.take(k.LoopTEdges)
 	} else {
-		b.indptr, b.indices = f.take(s.Dst[l]+1), f.take(s.Edges[l])
+		b.indptr, b.indices = f.take(s.RowsOf(l)+1), f.take(s.Edges[l])
 		b.tindptr, b.tindices = f.take(k.TIndptr), f.take(k.TIndices)
 	}
-	if l == 0 {
-		b.positions = f.take(s.Dst[0])
+	if l == 0 || n.model.Types != nil {
+		b.positions = f.take(s.Dst[l])
 	}
 	return b
 }

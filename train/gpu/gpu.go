@@ -104,8 +104,11 @@ func resolve(o *engine.Config) error {
 	if _, known := parsePrecision(o.Precision); !known {
 		return fault.New(fault.ErrUsage, "gpu: unknown precision %q", o.Precision)
 	}
-	if o.Network.Types != nil {
+	if _, ok := convolutions[o.Network.Kind]; !ok {
 		return fault.New(fault.ErrUsage, "gpu: only the CPU engine computes %s", o.Network.Kind)
+	}
+	if o.Network.Types != nil {
+		o.NoGraphs = true // products have the sizes of the batch
 	}
 	if o.InBits && !Decodes(&o.Network) {
 		return fault.New(fault.ErrUsage, "gpu: the host decodes the batches of this model")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -81,6 +82,14 @@ func (e *Engine) poison() error {
 			case *linear:
 				for _, b := range []cuda.Buffer{c.operands, c.products, c.dA, c.dOwn, c.dy} {
 					fill(b)
+				}
+			case *relational:
+				for _, b := range []cuda.Buffer{c.self, c.dSelf, c.shift, c.dShift, c.rows, c.ownRows, c.dRows, c.dOwnRow, c.sums} {
+					fill(b)
+				}
+				if c.bases > 0 {
+					fill(c.means)
+					fill(c.dMeans)
 				}
 			case *attention:
 				for _, b := range []cuda.Buffer{c.own, c.dOwn, c.scores, c.dScores, c.dOwns, c.stacked, c.dStacked, c.softmax, c.dEdges, c.sums, c.dSums, c.scorers, c.dScorers, c.dSpread} {
@@ -171,12 +180,18 @@ func TestStepsLikeCPU(t *testing.T) {
 // block's destinations are scattered among its sources.
 func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter bool, smoothing float64, loss model.Loss) {
 	t.Helper()
+	compareOn(t, d, m, seed, scatter, smoothing, loss, graphtest.Shape.Batch)
+}
+
+// compareOn is compare for batches that are drawn by a function of their shape.
+func compareOn(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter bool, smoothing float64, loss model.Loss, draw func(graphtest.Shape, *rand.Rand) *graph.Batch) {
+	t.Helper()
 	const tolerance = 2e-5
 	rng := rand.New(rand.NewPCG(seed, 2))
 	s := graphtest.Shape{Seeds: 40, Classes: m.Classes(), Layers: m.Layers(), MaxDegree: 4, Fresh: 30, Unlabelled: 0.1, Scatter: scatter}
-	batches := []*graph.Batch{s.Batch(rng), s.Batch(rng), s.Batch(rng)}
-	s.Seeds, s.Scatter = 25, !scatter
-	smaller := s.Batch(rng)
+	batches := []*graph.Batch{draw(s, rng), draw(s, rng), draw(s, rng)}
+	s.Seeds, s.Fresh, s.Scatter = 25, 20, !scatter
+	smaller := draw(s, rng)
 	batches[1] = smaller
 	if loss == model.Binary {
 		for _, b := range batches[1:] {
@@ -267,13 +282,10 @@ func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance f
 // Every kind of model has a layer, and is among the variants.
 func TestEveryKindHasALayer(t *testing.T) {
 	tested := map[model.Kind]bool{}
-	for _, m := range variants {
+	for _, m := range slices.Concat(slices.Collect(maps.Values(variants)), slices.Collect(maps.Values(typedVariants))) {
 		tested[m.Kind] = true
 	}
 	for _, kind := range model.Kinds() {
-		if kind.Typed() {
-			continue // on the CPU alone
-		}
 		if convolutions[kind].make == nil || !tested[kind] {
 			t.Errorf("%s: there is a layer: %v, and a test: %v", kind, convolutions[kind].make != nil, tested[kind])
 		}

@@ -23,6 +23,7 @@ type input struct {
 	constants cuda.Buffer // kernel.Streams of the layers' dropout, then Adam's step
 	buckets   []bucket    // the network's
 	now       *bucket     // the batch's
+	ends      [][]uint32  // of a typed batch: prepare.Block's Ends of every block
 	ids       cuda.Buffer
 	shapes    cuda.Buffer // of blocks in bits
 	order     cuda.Buffer // uint32: where rows lie in x; none: one after the other
@@ -74,6 +75,7 @@ func (i *input) lay(m *memory, n *plan, f *frame) {
 		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(f, sizes)})
 	}
 	i.now = &i.buckets[len(i.buckets)-1]
+	i.ends = make([][]uint32, len(f.blocks))
 }
 
 // blocks returns the blocks of batches of the given sizes.

@@ -137,9 +137,11 @@ type convolution struct {
 
 // convolutions has a row for every kind of model.
 var convolutions = map[model.Kind]convolution{
-	model.SAGE: {make: newLinear, multiplies: true},
-	model.GCN:  {make: newLinear, multiplies: true},
-	model.GAT:  {make: newAttention, bySource: true},
+	model.SAGE:  {make: newLinear, multiplies: true},
+	model.GCN:   {make: newLinear, multiplies: true},
+	model.GAT:   {make: newAttention, bySource: true},
+	model.RSAGE: {make: newRelational},
+	model.RGCN:  {make: newRelational},
 }
 
 // newConv makes a layer's convolution. The kind is one that Validate of the model accepts.

@@ -74,7 +74,9 @@ func (t *tail) make(k *output) {
 	default:
 		t.activation = kernels.ReLU
 	}
-	t.bias, t.dBias = k.param(model.Bias, model.Bias)
+	if t.bias, t.dBias = k.param(model.Bias, model.Bias); n.model.Types != nil {
+		t.bias, t.dBias = n.floats(k.width), n.floats(k.width) // zero, and of no use: the convolution has the biases
+	}
 	t.extra, t.dExtra = k.param(model.ResidualBias, model.ResidualBias)
 	if n.training {
 		t.sums = n.floats(kernels.SumRows(k.rows()) * k.width)

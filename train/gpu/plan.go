@@ -32,8 +32,10 @@ func (p *plan) seeds() int { return p.sizes.Dst[len(p.sizes.Dst)-1] }
 func (p *plan) projects() bool { return p.model.InputProjection > 0 }
 
 // Decodes reports whether the engine can decode the blocks of batches for a model (engine.Config.InBits). Weights by the degrees
-// in a block, and the order of an input projection's rows, are derived by the host from decoded blocks.
-func Decodes(m *model.Model) bool { return m.InputProjection == 0 && m.Weighing() != model.ByBlock }
+// in a block, the order of an input projection's rows, and the rows of typed blocks are derived by the host from decoded blocks.
+func Decodes(m *model.Model) bool {
+	return m.InputProjection == 0 && m.Weighing() != model.ByBlock && m.Types == nil
+}
 
 // parsePrecision returns the precision with this name; "" is float32.
 func parsePrecision(name string) (cuda.Precision, bool) {
@@ -68,7 +70,7 @@ func checkSizes(layers int, s graph.Sizes) error {
 		return err
 	}
 	for l := range layers {
-		if s.Dst[l] < 1 || s.Dst[l] > s.Src[l] {
+		if s.Dst[l] < 1 || s.Dst[l] > s.Src[l] && s.Rows == nil {
 			return fault.New(fault.ErrUsage, "gpu: sizes with %d destinations and %d sources at layer %d", s.Dst[l], s.Src[l], l)
 		}
 	}
@@ -87,7 +89,7 @@ func joined(s graph.Sizes) graph.Sizes {
 // holds reports whether every batch within the smaller sizes is within the larger ones.
 func holds(larger, smaller graph.Sizes) bool {
 	for l := range larger.Src {
-		if smaller.Src[l] > larger.Src[l] || smaller.Dst[l] > larger.Dst[l] || smaller.Edges[l] > larger.Edges[l] {
+		if smaller.Src[l] > larger.Src[l] || smaller.Dst[l] > larger.Dst[l] || smaller.Edges[l] > larger.Edges[l] || smaller.RowsOf(l) > larger.RowsOf(l) {
 			return false
 		}
 	}
@@ -98,7 +100,7 @@ func holds(larger, smaller graph.Sizes) bool {
 func fits(b *graph.Batch, s graph.Sizes) bool {
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		if k.NumSrc > s.Src[l] || k.NumDst > s.Dst[l] || k.NumEdges() > s.Edges[l] {
+		if k.NumSrc > s.Src[l] || k.NumDst > s.Dst[l] || k.NumEdges() > s.Edges[l] || b.Types != nil && k.NumRows() > s.RowsOf(l) {
 			return false
 		}
 	}

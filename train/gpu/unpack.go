@@ -13,6 +13,9 @@ import (
 // launched in one piece.
 func (i *input) take(s *cuda.Stream, w *Work, f engine.Features, capture bool) error {
 	i.now = &i.buckets[w.bucket]
+	for l := range w.prepared.Blocks {
+		i.ends[l] = append(i.ends[l][:0], w.prepared.Blocks[l].Ends...)
+	}
 	span, err := f.Fill(s, i.x)
 	if err != nil {
 		return err

@@ -127,6 +127,9 @@ func (w *Work) copyBlocks(b *graph.Batch) {
 			copy(in[uint32](memory, to.indices), k.Indices)
 		}
 	}
+	for l := 1; l < len(b.Blocks); l++ {
+		copy(in[uint32](memory, f.blocks[l].positions), b.Blocks[l].Dst) // of typed blocks
+	}
 	outermost, to := &b.Blocks[0], &f.blocks[0]
 	positions := in[uint32](memory, to.positions)
 	if copy(positions, outermost.Dst) == 0 {

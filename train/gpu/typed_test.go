@@ -1,0 +1,43 @@
+package gpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
+	"diskgnn/train/model"
+	"diskgnn/train/recipe"
+)
+
+// typedVariants are the typed models. Dims, dropout and types are the test's.
+var typedVariants = map[string]model.Model{
+	"rsage":       {Kind: model.RSAGE},
+	"rsage elu":   {Kind: model.RSAGE, Activation: model.ELU},
+	"rgcn":        {Kind: model.RGCN},
+	"rgcn, bases": {Kind: model.RGCN, Bases: 2},
+}
+
+// Typed models compute what they do on the CPU, on graphs with types that no relation leads to, and types without
+// features.
+func TestTypedStepsLikeCPU(t *testing.T) {
+	onDevices(t, func(t *testing.T, d *cuda.Device) {
+		for name, m := range typedVariants {
+			for seed := range uint64(4) {
+				types := graphtest.Types(rand.New(rand.NewPCG(seed, 9)), 2000)
+				m.Types, m.Dims, m.Dropout = recipe.Types(types, 0), []int{5, 12, 3}, []float64{0, 0.4}[seed%2]
+				if seed == 3 {
+					m.Dims = []int{5, 12, 8, 3}
+				}
+				if m.Validate() != nil {
+					continue // the seed nodes would have no logits
+				}
+				t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
+					compareOn(t, d, m, seed, seed%2 == 0, 0, "", func(s graphtest.Shape, rng *rand.Rand) *graph.Batch { return s.Typed(rng, types) })
+				})
+			}
+		}
+	})
+}
