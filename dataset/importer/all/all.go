@@ -38,6 +38,7 @@ var Formats = []importer.Format{
 	offgs.Format,
 	dgl.Format,
 	pyg.Format,
+	raw.Typed,
 	raw.SNAP,
 	raw.WebGraph,
 	raw.Format,

@@ -41,8 +41,10 @@ type NodeType struct {
 type Relation struct {
 	Source, Name, Destination string
 	Edges                     Edges
-	// Lines is the file of text that has an edge a line, where Edges.Count is not known.
-	Lines string
+	// Lines are the files of text that have an edge a line, where Edges.Count is not known.
+	Lines []string
+	// AtMost says that Edges.Count is an upper bound.
+	AtMost bool
 }
 
 // typed is such a graph as an importer.Source.
@@ -171,10 +173,12 @@ func (s *typed) number() error {
 		if err := s.types.Between(&r, k.Source, k.Name, k.Destination); err != nil {
 			return err
 		}
-		if k.Lines != "" {
+		if k.Lines == nil {
+			s.sh.Edges = importer.AddEdges(s.sh.Edges, k.Edges.Count)
+		}
+		if k.Lines != nil || k.AtMost {
 			r.Edges = -1
 		}
-		s.sh.Edges = importer.AddEdges(s.sh.Edges, max(r.Edges, 0))
 		s.rels, triples = append(s.rels, r), append(triples, r.Triple)
 	}
 	s.types.Typed(&s.sh, s.g.Labelled, triples)
@@ -189,9 +193,11 @@ func (s *typed) Shape() importer.Shape { return s.sh }
 
 // CountEdges implements importer.Source.
 func (s *typed) CountEdges(lines map[string]int64) int64 {
-	n := int64(0)
-	for i, r := range s.rels {
-		n = importer.AddEdges(n, max(r.Edges, lines[s.g.Relations[i].Lines]))
+	n := s.sh.Edges
+	for _, k := range s.g.Relations {
+		for _, file := range k.Lines {
+			n = importer.AddEdges(n, lines[file])
+		}
 	}
 	return n
 }
