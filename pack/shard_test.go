@@ -71,7 +71,7 @@ func TestShardsOfTypedBatches(t *testing.T) {
 	inShards(t, p, packfile.TypedFormat)
 }
 
-// inShards packs in two shards what one run packs.
+// inShards packs in two shards, and compares the merged pack with one that a single run packs.
 func inShards(t *testing.T, p datasettest.Params, format stage.Format) {
 	t.Helper()
 	ds, samples := inputs(t, p)

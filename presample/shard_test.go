@@ -263,7 +263,7 @@ func TestShardsOfTypedBatches(t *testing.T) {
 	inShards(t, datasettest.Params{Nodes: 400, AvgDegree: 4, Seed: 6, Typed: true}, mbfile.TypedFormat)
 }
 
-// inShards samples in three shards what one run samples.
+// inShards samples in three shards, and compares the merged samples with the samples of a single run.
 func inShards(t *testing.T, p datasettest.Params, format stage.Format) {
 	t.Helper()
 	dir := vfstest.TempDir(t)

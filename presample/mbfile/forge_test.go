@@ -41,7 +41,7 @@ func forge(t testing.TB) *forgery {
 	return forgeryOf(t, dir)
 }
 
-// forgeryOf returns what a directory has.
+// forgeryOf returns the content of a directory.
 func forgeryOf(t testing.TB, dir string) *forgery {
 	t.Helper()
 	r, err := Open(disk, dir)

@@ -120,7 +120,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// Typed samples that say what they should not are refused, whatever their checksums.
+// Typed samples with impossible facts are refused, whatever their checksums.
 func TestForgedTypedSamples(t *testing.T) {
 	dir := writeTyped(t)
 	types := func(change func(types map[string]any)) func(*forgery) {

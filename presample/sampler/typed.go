@@ -118,8 +118,8 @@ func (t *typed) order(found []uint32, inputs bool) {
 
 // limit sets the number of edges that each row of the first n nodes draws at most, in layer l.
 //
-// If relations are merged, a destination draws positions among all its edges, and each row as many of its own as
-// positions that are its own. So every set of edges is equally likely.
+// If relations are merged, a destination draws positions among all its edges. A row then draws one edge for each of
+// these positions that is its own. So every set of edges is equally likely.
 func (s *Sampler) limit(l, n int, key uint64) error {
 	t, fanout := &s.typed, s.fanout[l]
 	t.limit = enlarge(t.limit, 0, len(t.rows))

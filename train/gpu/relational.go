@@ -12,7 +12,7 @@ import (
 //
 // where W has the relations' weights above each other. It aggregates first. Destinations are ordered by type, and each has
 // a row of the block for every relation into its type, so the means of a type's destinations are one operand. Products
-// have as many rows as the batch has destinations of the type: the work is launched batch by batch, and not captured.
+// have a row for each of the batch's destinations of the type: the work is launched batch by batch, and not captured.
 type relational struct {
 	*layer
 	into      []relations // into each type
@@ -192,7 +192,7 @@ func (o *relational) backward(_, dz cuda.Buffer) (through bool) {
 	return false
 }
 
-// unfold adds the gradients of a type's own matrix and bias to those of the parameters.
+// unfold adds the gradients of a type's own matrix and bias to the parameters' gradients.
 func (o *relational) unfold(p typePart) {
 	n := o.net
 	if o.shares() {

@@ -20,7 +20,7 @@ var typedVariants = map[string]model.Model{
 	"rgcn, bases": {Kind: model.RGCN, Bases: 2},
 }
 
-// Typed models compute what they do on the CPU, on graphs with types that no relation leads to, and types without
+// Typed models compute the same as on the CPU, on graphs with types that no relation leads to, and types without
 // features.
 func TestTypedStepsLikeCPU(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
