@@ -28,8 +28,7 @@ func newAttentionProducts(k *layer) *attentionProducts {
 	n := k.net
 	a := new(attentionProducts)
 	a.make(k, a)
-	a.columns = a.part
-	a.needLong()
+	a.setColumns(a.part, n.sizes.Edges[k.index-n.first]+1)
 	a.stride = a.heads * (a.part + 2)
 	a.extended = n.floats(k.in * a.stride)
 	a.products = n.floats(n.sources(k.index) * a.stride)
@@ -49,11 +48,11 @@ func newAttentionProducts(k *layer) *attentionProducts {
 	return a
 }
 
-func (a *attentionProducts) sourceScores(scores []float32, sources []uint32) {
+func (a *attentionProducts) sourceScores(scores []float32, sources []uint32, _ int) {
 	a.copyScores(scores, sources, a.heads*a.part)
 }
 
-func (a *attentionProducts) ownScores(own []float32, destination []uint32) {
+func (a *attentionProducts) ownScores(own []float32, destination []uint32, _ int) {
 	a.copyScores(own, destination, a.heads*(a.part+1))
 }
 
@@ -99,11 +98,11 @@ func (a *attentionProducts) chunk(worker, lo, hi int) {
 	for i := lo; i < hi; i++ {
 		row := a.data[i*a.width : (i+1)*a.width]
 		if !a.mean {
-			a.attend(row, worker, i)
+			a.attend(row, worker, a.fan(i))
 			continue
 		}
 		parts := a.net.workerScratch(worker, 1, a.heads*a.part)
-		a.attend(parts, worker, i)
+		a.attend(parts, worker, a.fan(i))
 		a.average(row, parts)
 	}
 	if a.residual.size > 0 {
@@ -155,17 +154,17 @@ func (o *scoreGradient) chunk(worker, lo, hi int) {
 	a := (*attentionProducts)(o)
 	own, total, unused, run := a.perHead(worker)
 	for i := lo; i < hi; i++ {
-		sources, from, to := a.neighbours(i)
-		w, d := a.coefficients[from:to], a.scores[from:to]
+		f := a.fan(i)
+		sources, w, d := f.sources, a.coefficients[f.lo:f.hi], a.scores[f.lo:f.hi]
 		kernel.DotParts(d, a.products, a.part, a.stride, sources, a.ofHeads(worker, i), a.heads)
 		clear(total)
 		addProducts(total, w, d)
-		a.ownScores(own, destination(sources))
+		a.ownScores(own, f.self, 0)
 		clear(unused)
 		for len(sources) > 0 {
 			n := min(edgeRun, len(sources))
 			s := run[:n*a.heads]
-			a.sourceScores(s, sources[:n])
+			a.sourceScores(s, sources[:n], 0)
 			kernel.LeakyScores(s, s, own, unused, model.LeakySlope) // which are positive where they were
 			kernel.ScoreGradients(s, w[:len(s)], d[:len(s)], total, unused, model.LeakySlope)
 			copy(d, s)

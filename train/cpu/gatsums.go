@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"diskgnn/internal/kernel"
-	"diskgnn/train/model"
 )
 
 // attentionSums aggregates first. Its sums over neighbours are sums of the input:
@@ -29,8 +28,7 @@ func newAttentionSums(k *layer) *attentionSums {
 	n := k.net
 	a := new(attentionSums)
 	a.make(k, a)
-	a.columns = k.in
-	a.needLong()
+	a.setColumns(k.in, n.sizes.Edges[k.index-n.first]+1)
 	a.vectors = n.floats(2 * a.heads * k.in)
 	sums := attendRows * a.heads * k.in
 	if !n.training {
@@ -49,11 +47,11 @@ func newAttentionSums(k *layer) *attentionSums {
 	return a
 }
 
-func (a *attentionSums) sourceScores(scores []float32, sources []uint32) {
+func (a *attentionSums) sourceScores(scores []float32, sources []uint32, _ int) {
 	kernel.DotHeads(scores, a.x, a.in, sources, a.vectors, a.heads)
 }
 
-func (a *attentionSums) ownScores(own []float32, destination []uint32) {
+func (a *attentionSums) ownScores(own []float32, destination []uint32, _ int) {
 	kernel.DotHeads(own, a.x, a.in, destination, a.vectors[a.heads*a.in:], a.heads)
 }
 
@@ -75,36 +73,14 @@ func (a *attentionSums) chunk(worker, lo, hi int) {
 	for from := lo; from < hi; from += attendRows {
 		to := min(from+attendRows, hi)
 		for i := from; i < to; i++ {
-			a.attend(sums[(i-from)*width:][:width], worker, i)
+			a.attend(sums[(i-from)*width:][:width], worker, a.fan(i))
 		}
-		a.multiply(sums, from, to)
+		a.multiply(sums, to-from, a.data[from*a.width:], a.width, false)
 		if a.residual.size > 0 {
 			a.residual.forward(a.block, a.x, sums, from, to)
 		}
 	}
 	a.tail.finish(lo, hi)
-}
-
-// head returns where head h's columns begin in the layer's sums, and the factor of
-// its results there.
-func (a *attentionSums) head(h int) (column int, factor float32) {
-	if a.mean {
-		return 0, 1 / float32(a.heads)
-	}
-	return h * a.part, 1
-}
-
-// multiply makes the layer's sums from the sums over neighbours.
-func (a *attentionSums) multiply(sums []float32, from, to int) {
-	for h := range a.heads {
-		column, factor := a.head(h)
-		beta := float32(0)
-		if a.mean && h > 0 {
-			beta = 1
-		}
-		a.net.blas.Sgemm(false, false, to-from, a.part, a.in, factor, sums[h*a.in:], a.heads*a.in,
-			a.weights[h*a.part:], a.heads*a.part, beta, a.data[from*a.width+column:], a.width)
-	}
 }
 
 // backward: see conv. Each worker takes groups of destinations; sums over destinations are made
@@ -155,59 +131,18 @@ func (o *attendBackward) chunk(worker, g, _ int) {
 			dSums = a.dSums[from*width:]
 		}
 		for i := from; i < to; i++ {
-			a.sum(sums[(i-from)*width:][:width], worker, i)
+			a.sum(sums[(i-from)*width:][:width], worker, a.fan(i))
 		}
-		a.multiplyBackward(dW, sums, dSums, from, to)
+		a.multiplyBackward(dW, sums, dSums, width, to-from, a.dz[from*a.width:], a.width)
 		for i := from; i < to; i++ {
 			at := (i - from) * width
-			a.weighBackward(dVectors, sums[at:at+width], dSums[at:at+width], worker, i)
+			a.weighBackward(dVectors, sums[at:at+width], dSums[at:at+width], a.x, worker, a.fan(i))
 		}
 		if a.residual.size > 0 {
 			a.residual.backward(dResidual, a.block, a.x, a.dz, sums, from, to)
 		}
 	}
 }
-
-// multiplyBackward propagates the gradient of the layer's sums back to the weights and to the sums
-// over neighbours.
-func (a *attentionSums) multiplyBackward(dW, sums, dSums []float32, from, to int) {
-	sgemm, rows := a.net.blas.Sgemm, to-from
-	width, columns := a.heads*a.in, a.heads*a.part
-	for h := range a.heads {
-		column, factor := a.head(h)
-		dz := a.dz[from*a.width+column:]
-		sgemm(true, false, a.in, a.part, rows, factor, sums[h*a.in:], width, dz, a.width, 1, dW[h*a.part:], columns)
-		sgemm(false, true, rows, a.in, a.part, factor, dz, a.width, a.weights[h*a.part:], columns, 0, dSums[h*a.in:], width)
-	}
-}
-
-// weighBackward takes the gradient of destination i's sums back through the softmax:
-// to the scores of its edges, and to the vectors. With d a coefficient's gradient,
-// the score's is
-//
-//	coefficient · (d − Σ coefficient · d) · slope
-//
-// and the sum over the edges is the product of the sums with their gradient.
-func (a *attentionSums) weighBackward(dVectors, sums, dSums []float32, worker, i int) {
-	sources, lo, hi := a.neighbours(i)
-	w, scores := a.coefficients[lo:hi], a.scores[lo:hi]
-	total, _, own, run := a.perHead(worker)
-	for h := range a.heads {
-		at := h * a.in
-		kernel.DotHeads(total[h:h+1], sums[at:at+a.in], a.in, onlyRow, dSums[at:at+a.in], 1)
-	}
-	clear(own)
-	for from := 0; from < len(sources); from += edgeRun {
-		to := min(from+edgeRun, len(sources))
-		d := run[:(to-from)*a.heads]
-		kernel.DotHeads(d, a.x, a.in, sources[from:to], dSums, a.heads)
-		kernel.ScoreGradients(scores[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], d, total, own, model.LeakySlope)
-	}
-	kernel.GatherHeads(dVectors[:a.heads*a.in], a.x, a.in, sources, scores, a.heads, true)
-	kernel.GatherHeads(dVectors[a.heads*a.in:], a.x, a.in, destination(sources), own, a.heads, true)
-}
-
-var onlyRow = []uint32{0}
 
 // addGroups adds the groups' sums to the first one's, in order.
 type addGroups attentionSums

@@ -7,42 +7,44 @@ import (
 	"diskgnn/train/model"
 )
 
-// attend stores the weighted sums over destination i's neighbours.
-func (a *attention) attend(row []float32, worker, i int) {
-	edges := int(a.edges.Indptr[i+1] - a.edges.Indptr[i])
+// attend stores the weighted sums over a fan's sources; zeros if it has none.
+func (a *weigher) attend(row []float32, worker int, f fan) {
 	switch {
+	case len(f.sources) == 0:
+		clear(row)
 	case a.coefficients != nil:
-		a.weigh(worker, i)
-		a.sum(row, worker, i)
-	case edges > longSum:
-		a.weighLong(row, worker, i)
+		a.weigh(worker, f)
+		a.sum(row, worker, f)
+	case len(f.sources) > longSum:
+		a.weighLong(row, worker, f)
 	default:
-		a.weighOnline(row, worker, i)
+		a.weighOnline(row, worker, f)
 	}
 }
 
 // sum does the same with the kept coefficients.
-func (a *attention) sum(row []float32, worker, i int) {
-	sources, lo, hi := a.neighbours(i)
-	if w := a.coefficients[lo:hi]; len(sources) > longSum {
-		a.sumLong(row, worker, sources, w)
-	} else {
-		a.of.gather(row, sources, w, false)
+func (a *weigher) sum(row []float32, worker int, f fan) {
+	switch w := a.coefficients[f.lo:f.hi]; {
+	case len(f.sources) == 0:
+		clear(row)
+	case len(f.sources) > longSum:
+		a.sumLong(row, worker, f.sources, w)
+	default:
+		a.of.gather(row, f.sources, w, false)
 	}
 }
 
-// weigh computes the scores of destination i's edges, and their softmax.
-func (a *attention) weigh(worker, i int) {
-	sources, lo, hi := a.neighbours(i)
-	scores, w := a.scores[lo:hi], a.coefficients[lo:hi]
+// weigh computes the scores of a fan's edges, and their softmax.
+func (a *weigher) weigh(worker int, f fan) {
+	scores, w := a.scores[f.lo:f.hi], a.coefficients[f.lo:f.hi]
 	own, top, sum, _ := a.perHead(worker)
-	a.of.sourceScores(scores, sources)
-	a.of.ownScores(own, destination(sources))
+	a.of.sourceScores(scores, f.sources, f.relation)
+	a.of.ownScores(own, f.self, f.relation)
 	fill(top, float32(math.Inf(-1)))
 	kernel.LeakyScores(w, scores, own, top, model.LeakySlope)
 	subtract(w, top)
 	kernel.Exp(w)
-	if clear(sum); len(sources) > longSum {
+	if clear(sum); len(f.sources) > longSum {
 		a.addLong(sum, worker, w)
 	} else {
 		addRows(sum, w)
@@ -53,15 +55,15 @@ func (a *attention) weigh(worker, i int) {
 	multiplyRows(w, sum)
 }
 
-// weighOnline sums over destination i's neighbours without keeping their weights: each run of edges
+// weighOnline sums over a fan's sources without keeping their weights: each run of edges
 // is weighed against the largest score so far, and earlier sums are scaled down to it.
-func (a *attention) weighOnline(row []float32, worker, i int) {
-	sources, _, _ := a.neighbours(i)
-	own, top, sum, run := a.begins(worker, sources)
+func (a *weigher) weighOnline(row []float32, worker int, f fan) {
+	sources := f.sources
+	own, top, sum, run := a.begins(worker, f)
 	for from := 0; from < len(sources); from += edgeRun {
 		some := sources[from:min(from+edgeRun, len(sources))]
 		w := run[:len(some)*a.heads]
-		a.of.sourceScores(w, some)
+		a.of.sourceScores(w, some, f.relation)
 		if from > 0 {
 			a.lower(row, w, own, top, sum, nil)
 		}
@@ -72,11 +74,10 @@ func (a *attention) weighOnline(row []float32, worker, i int) {
 	}
 }
 
-// begins returns the worker's small memory, prepared for the edges of the destination that is last
-// in sources.
-func (a *attention) begins(worker int, sources []uint32) (own, top, sum, run []float32) {
+// begins returns the worker's small memory, prepared for the edges of a fan.
+func (a *weigher) begins(worker int, f fan) (own, top, sum, run []float32) {
 	own, top, sum, run = a.perHead(worker)
-	a.of.ownScores(own, destination(sources))
+	a.of.ownScores(own, f.self, f.relation)
 	fill(top, float32(math.Inf(-1)))
 	clear(sum)
 	return own, top, sum, run
@@ -84,7 +85,7 @@ func (a *attention) begins(worker int, sources []uint32) (own, top, sum, run []f
 
 // weighRun weighs a run of edges, with the sources' scores in w, against the largest score so far,
 // and adds them to the sums.
-func (a *attention) weighRun(row []float32, some []uint32, w, own, top, sum []float32, add bool) {
+func (a *weigher) weighRun(row []float32, some []uint32, w, own, top, sum []float32, add bool) {
 	kernel.LeakyScores(w, w, own, top, model.LeakySlope)
 	subtract(w, top)
 	kernel.Exp(w)
@@ -94,7 +95,7 @@ func (a *attention) weighRun(row []float32, some []uint32, w, own, top, sum []fl
 
 // lower raises top to the scores of a run and scales earlier sums down, including the wide sums,
 // which are nil except for long ones.
-func (a *attention) lower(row, scores, own, top, sum []float32, wide []float64) {
+func (a *weigher) lower(row, scores, own, top, sum []float32, wide []float64) {
 	for h, was := range top {
 		for e := h; e < len(scores); e += a.heads {
 			top[h] = max(top[h], leaky(scores[e]+own[h]))
@@ -125,8 +126,8 @@ func (a *attention) addScores(row []float32, s int) {
 	for t := e.TIndptr[s]; t < e.TIndptr[s+1]; t++ {
 		at := int(e.TEdges[t]) * a.heads
 		addRows(row[:a.heads], a.scores[at:at+a.heads])
-		if _, lo, hi := a.neighbours(int(e.TIndices[t])); at+a.heads == hi {
-			addRows(row[a.heads:], a.scores[lo:hi]) // the edge from the destination to itself
+		if f := a.fan(int(e.TIndices[t])); at+a.heads == f.hi {
+			addRows(row[a.heads:], a.scores[f.lo:f.hi]) // the edge from the destination to itself
 		}
 	}
 }
@@ -185,7 +186,7 @@ func scaleWide(row []float64, f float32) {
 }
 
 // sumLong stores the weighted sums over the sources as sum does, block by block.
-func (a *attention) sumLong(row []float32, worker int, sources []uint32, w []float32) {
+func (a *weigher) sumLong(row []float32, worker int, sources []uint32, w []float32) {
 	wide := a.net.workerWide(worker, len(row))
 	for len(sources) > 0 {
 		n := min(sumBlock, len(sources))
@@ -199,7 +200,7 @@ func (a *attention) sumLong(row []float32, worker int, sources []uint32, w []flo
 }
 
 // addLong adds the rows of w to sum as addRows does, block by block.
-func (a *attention) addLong(sum []float32, worker int, w []float32) {
+func (a *weigher) addLong(sum []float32, worker int, w []float32) {
 	wide := a.net.workerWide(worker, len(sum))
 	for len(w) > 0 {
 		block := w[:min(sumBlock*a.heads, len(w))]
@@ -214,9 +215,9 @@ func (a *attention) addLong(sum []float32, worker int, w []float32) {
 }
 
 // weighLong is weighOnline, block by block.
-func (a *attention) weighLong(row []float32, worker, i int) {
-	sources, _, _ := a.neighbours(i)
-	own, top, sum, run := a.begins(worker, sources)
+func (a *weigher) weighLong(row []float32, worker int, f fan) {
+	sources := f.sources
+	own, top, sum, run := a.begins(worker, f)
 	wide := a.net.workerWide(worker, len(row)+a.heads) // of the rows, then of the weights
 	for len(sources) > 0 {
 		block := sources[:min(sumBlock, len(sources))]
@@ -224,7 +225,7 @@ func (a *attention) weighLong(row []float32, worker, i int) {
 		for from := 0; from < len(block); from += edgeRun {
 			some := block[from:min(from+edgeRun, len(block))]
 			w := run[:len(some)*a.heads]
-			a.of.sourceScores(w, some)
+			a.of.sourceScores(w, some, f.relation)
 			a.lower(row, w, own, top, sum, wide)
 			a.weighRun(row, some, w, own, top, sum, from > 0)
 		}
