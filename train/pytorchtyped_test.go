@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"diskgnn/graph"
@@ -26,61 +25,62 @@ import (
 const replayScript = `
 import json, runpy, sys, torch
 Net = runpy.run_path(sys.argv[1])["Net"]
+def train(case):
+    net = Net(**case["network"])
+    net.load_state_dict({name: torch.tensor(t["data"]).view(t["shape"]) for name, t in case["weights"].items()})
+    names, relations = net.types["node_types"], net.relations()
+    adam = torch.optim.Adam(net.parameters(), lr=case["lr"])
+    labels = torch.tensor(case["labels"])
+    losses = []
+    for step in range(3):
+        h, alive = torch.tensor(case["x"]).view(-1, case["network"]["dims"][0]), set(names)
+        for l, block in enumerate(case["blocks"]):
+            x = {n: torch.cat([h[own], h]) for n, own in zip(names, block["own"]) if n in alive}
+            edges = [torch.tensor(e, dtype=torch.long) + torch.tensor([[len(block["own"][names.index(s)])], [0]]) for (s, _, _), e in zip(relations, block["edges"])]
+            y = net.relate(net.convs[l], x, edges)
+            alive, width = set(y), case["network"]["dims"][l + 1]
+            h = torch.cat([y[n][:len(own)] if n in y else torch.zeros(len(own), width) for n, own in zip(names, block["own"])])
+            if l < len(case["blocks"]) - 1:
+                h = net.activation(h)
+        loss = torch.nn.functional.cross_entropy(h, labels, ignore_index=-1)
+        losses.append(loss.item())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return losses
+
 with open(sys.argv[2]) as f:
-    case = json.load(f)
-net = Net(**case["network"])
-net.load_state_dict({name: torch.tensor(t["data"]).view(t["shape"]) for name, t in case["weights"].items()})
-names, relations = net.types["node_types"], net.relations()
-adam = torch.optim.Adam(net.parameters(), lr=case["lr"])
-labels = torch.tensor(case["labels"])
-losses = []
-for step in range(3):
-    h, alive = torch.tensor(case["x"]).view(-1, case["network"]["dims"][0]), set(names)
-    for l, block in enumerate(case["blocks"]):
-        x = {n: torch.cat([h[own], h]) for n, own in zip(names, block["own"]) if n in alive}
-        edges = [torch.tensor(e, dtype=torch.long) + torch.tensor([[len(block["own"][names.index(s)])], [0]]) for (s, _, _), e in zip(relations, block["edges"])]
-        y = net.relate(net.convs[l], x, edges)
-        alive, width = set(y), case["network"]["dims"][l + 1]
-        h = torch.cat([y[n][:len(own)] if n in y else torch.zeros(len(own), width) for n, own in zip(names, block["own"])])
-        if l < len(case["blocks"]) - 1:
-            h = net.activation(h)
-    loss = torch.nn.functional.cross_entropy(h, labels, ignore_index=-1)
-    losses.append(loss.item())
-    adam.zero_grad()
-    loss.backward()
-    adam.step()
-json.dump(losses, sys.stdout)
+    json.dump([train(case) for case in json.load(f)], sys.stdout)
 `
 
 // TestPyTorchTrainsTheSame compares the losses of typed models, from equal weights, with PyTorch Geometric's on the
 // same blocks: at first, and after one and two steps.
 func TestPyTorchTrainsTheSame(t *testing.T) {
 	python := traintest.PyTorch(t)
-	for name, m := range map[string]model.Model{
-		"rsage":       {Kind: model.RSAGE},
-		"rgcn":        {Kind: model.RGCN},
-		"rgcn, bases": {Kind: model.RGCN, Bases: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(7, uint64(len(name))))
-			m.Dims = []int{6, 8, 8, 4}
-			var types *graph.Types
-			for m.Types == nil || m.Validate() != nil || len(m.Types.Nodes) < 3 {
-				types = graphtest.Types(rng, 1000)
-				m.Types = recipe.Types(types, 0)
+	var ours [][]float64
+	var cases []any
+	models := []model.Model{{Kind: model.RSAGE}, {Kind: model.RGCN}, {Kind: model.RGCN, Bases: 3}, {Kind: model.RGAT, Heads: 4}}
+	for i, m := range models {
+		rng := rand.New(rand.NewPCG(7, uint64(i)))
+		m.Dims, m.Activation = []int{6, 8, 8, 4}, m.Unit()
+		var types *graph.Types
+		for m.Types == nil || m.Validate() != nil || len(m.Types.Nodes) < 3 {
+			types = graphtest.Types(rng, 1000)
+			m.Types = recipe.Types(types, 0)
+		}
+		b := graphtest.Shape{Seeds: 40, Classes: 4, Layers: 3, MaxDegree: 4, Fresh: 30}.Typed(rng, types)
+		b.Labels[3] = graph.Unlabelled
+		x := graphtest.Features(b, 6, rng)[:6*len(b.Input)]
+		losses, weights := trainTyped(t, m, b, x)
+		ours, cases = append(ours, losses), append(cases, typedCase(m, b, x, weights))
+	}
+	for i, theirs := range replayed(t, python, cases) {
+		for step, loss := range theirs {
+			if !(math.Abs(ours[i][step]-loss) < 2e-5) {
+				t.Errorf("%s, step %d: loss %v, PyTorch Geometric's %v", models[i].Kind, step, ours[i][step], loss)
 			}
-			b := graphtest.Shape{Seeds: 40, Classes: 4, Layers: 3, MaxDegree: 4, Fresh: 30}.Typed(rng, types)
-			b.Labels[3] = graph.Unlabelled
-			x := graphtest.Features(b, 6, rng)[:6*len(b.Input)]
-			ours, weights := trainTyped(t, m, b, x)
-			theirs := replayed(t, python, m, b, x, weights)
-			for i := range ours {
-				if !(math.Abs(ours[i]-theirs[i]) < 2e-5) {
-					t.Errorf("step %d: loss %v, PyTorch Geometric's %v", i, ours[i], theirs[i])
-				}
-			}
-			t.Logf("losses %v, PyTorch Geometric's %v", ours, theirs)
-		})
+		}
+		t.Logf("%s: losses %v, PyTorch Geometric's %v", models[i].Kind, ours[i], theirs)
 	}
 }
 
@@ -117,9 +117,8 @@ func trainTyped(t *testing.T, m model.Model, b *graph.Batch, x []float32) (losse
 	return losses, before
 }
 
-// replayed returns PyTorch Geometric's losses.
-func replayed(t *testing.T, python string, m model.Model, b *graph.Batch, x, weights []float32) (losses []float64) {
-	t.Helper()
+// typedCase describes a model with its batch and weights to replayScript.
+func typedCase(m model.Model, b *graph.Batch, x, weights []float32) any {
 	type tensor struct {
 		Shape []int     `json:"shape"`
 		Data  []float32 `json:"data"`
@@ -152,7 +151,13 @@ func replayed(t *testing.T, python string, m model.Model, b *graph.Batch, x, wei
 		}
 		blocks = append(blocks, q)
 	}
-	text, err := json.Marshal(map[string]any{"network": m, "weights": tensors, "x": slices.Clone(x), "labels": b.Labels, "lr": typedRate, "blocks": blocks})
+	return map[string]any{"network": m, "weights": tensors, "x": x, "labels": b.Labels, "lr": typedRate, "blocks": blocks}
+}
+
+// replayed returns PyTorch Geometric's losses, of each case.
+func replayed(t *testing.T, python string, cases []any) (losses [][]float64) {
+	t.Helper()
+	text, err := json.Marshal(cases)
 	if err != nil {
 		t.Fatal(err)
 	}

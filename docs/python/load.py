@@ -66,6 +66,9 @@ class Net(torch.nn.Module):
             return RGCNConv(i, o, len(self.relations()), num_bases=self.bases or None)
         if kind == "rsage":
             return HeteroConv({r: SAGEConv(i, o) for r in self.relations()})
+        if kind == "rgat":
+            return HeteroConv({r: GATConv(i, o if last else o // heads, heads, concat=not last, add_self_loops=False)
+                               for r in self.relations()})
         raise SystemExit(f"kind {kind} is not known here")
 
     def relations(self):

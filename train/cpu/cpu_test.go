@@ -102,8 +102,13 @@ func (m *machine) held() int64 {
 		total += 8*len(m.loss.rowLoss) + 8*len(m.loss.correct)
 	}
 	for _, k := range m.layers {
-		if c, ok := k.conv.(*linear); ok {
+		switch c := k.conv.(type) {
+		case *linear:
 			total += 4 * len(c.argmax)
+		case *relationAttention:
+			if c.scorers != nil {
+				total += 4 * len(c.scorers.relations)
+			}
 		}
 	}
 	return int64(total)

@@ -171,6 +171,7 @@ var convs = map[model.Kind]func(*layer) conv{
 	model.GAT:   newAttention,
 	model.RSAGE: newRelationalSAGE,
 	model.RGCN:  newRelationalGCN,
+	model.RGAT:  newRelationAttention,
 }
 
 // newConv makes a layer's convolution. The kind is one that Validate of the model accepts.

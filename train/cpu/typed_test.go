@@ -26,6 +26,8 @@ var typedVariants = map[string]model.Model{
 	"rsage elu":   {Kind: model.RSAGE, Activation: model.ELU},
 	"rgcn":        {Kind: model.RGCN},
 	"rgcn, bases": {Kind: model.RGCN, Bases: 2},
+	"rgat":        {Kind: model.RGAT, Heads: 2},
+	"rgat, relu":  {Kind: model.RGAT, Heads: 1, Activation: model.ReLU},
 }
 
 // typedWorld is a typed graph with features.
@@ -171,6 +173,7 @@ func TestTypedByHand(t *testing.T) {
 	b := &graph.Batch{Types: types, Input: []uint32{0, 1, 2, 3, 5}, Labels: []int32{0, 1}, Blocks: []graph.Block{{
 		NumSrc: 5, NumDst: 2, Indptr: []uint32{0, 2, 3, 4, 4, 4, 4}, Indices: []uint32{1, 2, 3, 4}, Dst: []uint32{0, 1}, Ends: []uint32{3, 4, 5}}}}
 	x := []float32{1, 2, 4, 7, 0}
+	attended := float32((2*math.Exp(1) + 4*math.Exp(3)) / (math.Exp(1) + math.Exp(3))) // scores are 2−1 and 4−1
 	for name, c := range map[string]struct {
 		m       model.Model
 		weights map[string][]float32 // others are zero
@@ -187,6 +190,11 @@ func TestTypedByHand(t *testing.T) {
 		"rgcn, bases": {model.Model{Kind: model.RGCN, Bases: 2}, map[string][]float32{
 			"convs.0.weight": {1, 0, 0, 2}, "convs.0.comp": {1, 5, 2, 0, 9, 9}, "convs.0.root": {4, -1}, "convs.0.bias": {0.5, 0},
 		}, [4]float32{21.5, 29, 8.5, -2}},
+		"rgat": {model.Model{Kind: model.RGAT, Heads: 1}, map[string][]float32{
+			"convs.0.convs.<paper___cites___paper>.lin.weight": {1, 10}, "convs.0.convs.<author___writes___paper>.lin.weight": {2, 0},
+			"convs.0.convs.<paper___cites___paper>.att_src": {1, 0}, "convs.0.convs.<paper___cites___paper>.att_dst": {-1, 0},
+			"convs.0.convs.<author___writes___paper>.att_src": {3, 4}, "convs.0.convs.<venue___prints___paper>.bias": {0.5, 0},
+		}, [4]float32{attended + 14 + 0.5, 10 * attended, 0.5, 0}},
 	} {
 		c.m.Dims, c.m.Types = []int{1, 2}, recipe.Types(types, 0)
 		e := newEngine(t, engine.Config{Network: c.m, Sizes: graphtest.Roomy(b)})
@@ -203,8 +211,14 @@ func TestTypedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := v.Infer(t.Context(), input(t, v.preparer, b, x))
-		if err != nil || !slices.Equal(got, c.want[:]) {
-			t.Errorf("%s: logits %v, want %v, %v", name, got, c.want, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range c.want {
+			if math.Abs(float64(got[i]-want)) > 1e-5 {
+				t.Errorf("%s: logits %v, want %v", name, got, c.want)
+				break
+			}
 		}
 	}
 }

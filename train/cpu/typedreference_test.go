@@ -136,6 +136,8 @@ func (r *typedReference) relate(z []float64, l, i int, rel graph.Relation, t *gr
 		}
 	}
 	switch r.m.Kind {
+	case model.RGAT:
+		r.attend(z, name, sources, own, l == r.m.Layers()-1)
 	case model.RSAGE:
 		times(z, mean, r.params[name+"lin_l.weight"])
 		plus(z, r.params[name+"lin_l.bias"])
@@ -154,6 +156,47 @@ func (r *typedReference) relate(z []float64, l, i int, rel graph.Relation, t *gr
 		}
 		times(z, mean, w)
 	}
+}
+
+// attend adds GATConv's output for a destination, without self-loops.
+func (r *typedReference) attend(z []float64, name string, sources [][]float64, own []float64, last bool) {
+	heads, asrc, adst := r.m.Heads, r.params[name+"att_src"], r.params[name+"att_dst"]
+	part := len(asrc) / heads
+	project := func(x []float64) []float64 {
+		h := make([]float64, heads*part)
+		times(h, x, r.params[name+"lin.weight"])
+		return h
+	}
+	dot := func(a, b []float64) (sum float64) {
+		for i := range a {
+			sum += a[i] * b[i]
+		}
+		return sum
+	}
+	mine := project(own)
+	for k := range heads {
+		of := func(v []float64) []float64 { return v[k*part : (k+1)*part] }
+		var weights []float64
+		sum := 0.0
+		for _, s := range sources {
+			score := dot(of(asrc), of(project(s))) + dot(of(adst), of(mine))
+			if score < 0 {
+				score *= 0.2
+			}
+			weights = append(weights, math.Exp(score))
+			sum += math.Exp(score)
+		}
+		for e, s := range sources {
+			for c, v := range of(project(s)) {
+				if last {
+					z[c] += weights[e] / sum * v / float64(heads)
+				} else {
+					z[k*part+c] += weights[e] / sum * v
+				}
+			}
+		}
+	}
+	plus(z, r.params[name+"bias"])
 }
 
 func (r *typedReference) loss(b *graph.Batch, x []float64) float64 {

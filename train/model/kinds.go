@@ -69,6 +69,11 @@ var architectures = []architecture{{
 	edges:  func(*Model) Weighing { return Averaged },
 	costs:  func(_ *Model, _ int, k *layerCounts) { k.Self = true },
 	params: (*Model).rootedParams,
+}, {
+	kind: RGAT, title: "R-GAT", unit: ELU, typing: byRelation, options: []Option{HeadsOption},
+	edges:  func(*Model) Weighing { return AttendedByRow },
+	costs:  func(m *Model, l int, k *layerCounts) { k.Heads, k.Part = m.Heads, m.HeadWidth(l) },
+	params: (*Model).relationAttentionParams,
 }}
 
 // Kinds returns the kinds of models, the default first.
@@ -183,10 +188,12 @@ const (
 	ByGraph   Weighing = "by graph"  // as GraphNorm says, the destination itself too
 	ByBlock   Weighing = "by block"  // as BlockNorm says, the destination itself too
 	Attended  Weighing = "attended"  // by the layer itself, over edges of which one is from the destination to itself
+	// By the layer itself, over the edges of each row.
+	AttendedByRow Weighing = "attended by row"
 )
 
 // Weighings lists all values of Weighing.
-var Weighings = []Weighing{Unweighed, Averaged, ByGraph, ByBlock, Attended}
+var Weighings = []Weighing{Unweighed, Averaged, ByGraph, ByBlock, Attended, AttendedByRow}
 
 // Weighing returns how the model's edges are weighed.
 func (m *Model) Weighing() Weighing { return m.row().edges(m) }

@@ -33,3 +33,20 @@ func (m *Model) rootedParams(l int) (weights, vectors []Param) {
 	weights = append(weights, Param{Name: numbered("convs", l, "root"), Layer: l, Role: Self, Rows: in, Cols: out, Shape: []int{in, out}, Straight: true, Bound: bound})
 	return weights, []Param{vector(numbered("convs", l, "bias"), l, Bias, out, 0, 0)}
 }
+
+// relationAttentionParams returns the parameters of layer l of R-GAT: a GATConv for every relation, of which both ends have
+// one projection.
+func (m *Model) relationAttentionParams(l int) (weights, vectors []Param) {
+	in, part := m.In(l), m.HeadWidth(l)
+	width := m.Heads * part
+	attention := func(r Role) func(name string) Param {
+		return func(name string) Param {
+			p := vector(name, l, r, width, 0, glorotBound(m.Heads, part))
+			p.Shape = []int{1, m.Heads, part}
+			return p
+		}
+	}
+	weights = m.relationParams(l, "lin.weight", func(name string) Param { return matrix(name, l, Neighbour, in, width, glorotBound(in, width)) })
+	vectors = append(m.relationParams(l, "att_src", attention(AttentionSrc)), m.relationParams(l, "att_dst", attention(AttentionDst))...)
+	return weights, append(vectors, m.relationParams(l, "bias", func(name string) Param { return vector(name, l, Bias, m.Out(l), 0, 0) })...)
+}

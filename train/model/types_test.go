@@ -29,10 +29,21 @@ func TestTypedParams(t *testing.T) {
 				"convs.0.convs.<paper___has#a___author>.lin_r.weight [3 4] 0.5, convs.0.convs.<venue___prints___author>.lin_r.weight [3 4] 0.5, " +
 				"convs.0.convs.<paper___cites___paper>.lin_l.bias [3] 0.5, convs.0.convs.<author___writes___paper>.lin_l.bias [3] 0.5, " +
 				"convs.0.convs.<paper___has#a___author>.lin_l.bias [3] 0.5, convs.0.convs.<venue___prints___author>.lin_l.bias [3] 0.5"},
+		{Model{Kind: RGAT, Dims: []int{4, 6, 1}, Heads: 2, Types: &Types{Nodes: []string{"a"}, Relations: []Relation{{Name: "r"}, {Name: "s"}}}},
+			"convs.0.convs.<a___r___a>.lin.weight [6 4] 0.774597, convs.0.convs.<a___s___a>.lin.weight [6 4] 0.774597, " +
+				"convs.0.convs.<a___r___a>.att_src [1 2 3] 1.09545, convs.0.convs.<a___s___a>.att_src [1 2 3] 1.09545, " +
+				"convs.0.convs.<a___r___a>.att_dst [1 2 3] 1.09545, convs.0.convs.<a___s___a>.att_dst [1 2 3] 1.09545, " +
+				"convs.0.convs.<a___r___a>.bias [6] 0, convs.0.convs.<a___s___a>.bias [6] 0, " +
+				"convs.1.convs.<a___r___a>.lin.weight [2 6] 0.866025, convs.1.convs.<a___s___a>.lin.weight [2 6] 0.866025, " +
+				"convs.1.convs.<a___r___a>.att_src [1 2 1] 1.41421, convs.1.convs.<a___s___a>.att_src [1 2 1] 1.41421, " +
+				"convs.1.convs.<a___r___a>.att_dst [1 2 1] 1.41421, convs.1.convs.<a___s___a>.att_dst [1 2 1] 1.41421, " +
+				"convs.1.convs.<a___r___a>.bias [1] 0, convs.1.convs.<a___s___a>.bias [1] 0"},
 		{Model{Kind: RGCN, Dims: []int{4, 2}}, "convs.0.weight [4 4 2] 1, convs.0.root [4 2] 1, convs.0.bias [2] 0"},
 		{Model{Kind: RGCN, Dims: []int{4, 2}, Bases: 2}, "convs.0.weight [2 4 2] 1, convs.0.comp [4 2] 1, convs.0.root [4 2] 1, convs.0.bias [2] 0"},
 	} {
-		c.m.Types = citations()
+		if c.m.Types == nil {
+			c.m.Types = citations()
+		}
 		if err := c.m.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -96,20 +107,20 @@ func TestTypedOptions(t *testing.T) {
 	for want, spoil := range map[string]func(m *Model){
 		"rgcn is for graphs with node types":       func(m *Model) { m.Types = nil },
 		"node types are for other kinds than sage": func(m *Model) { m.Kind = SAGE },
-		"no norm":                              func(m *Model) { m.Norm = LayerNorm },
-		"no residual":                          func(m *Model) { m.Residual = true },
-		"no input projection":                  func(m *Model) { m.InputProjection = 3 },
-		"one order":                            func(m *Model) { m.Orders = []Order{Aggregate} },
-		"aggregator max is for sage, not rgcn": func(m *Model) { m.Aggregator = Max },
-		"heads 2 is for gat":                   func(m *Model) { m.Heads = 2 },
-		"bases 2 is for rgcn, not rsage":       func(m *Model) { m.Kind, m.Bases = RSAGE, 2 },
-		"-1 bases":                             func(m *Model) { m.Bases = -1 },
-		"1025 bases":                           func(m *Model) { m.Bases = 1025 },
-		"0 node types":                         func(m *Model) { m.Types.Nodes = nil },
-		"0 relations":                          func(m *Model) { m.Types.Relations = nil },
-		"have type 3 of 3":                     func(m *Model) { m.Types.Seed = 3 },
-		`"writes" leads from type 3`:           func(m *Model) { m.Types.Relations[1].Source = 3 },
-		`"cites" leads from type 0 to type -1`: func(m *Model) { m.Types.Relations[0].Destination = -1 },
+		"no norm":                                     func(m *Model) { m.Norm = LayerNorm },
+		"no residual":                                 func(m *Model) { m.Residual = true },
+		"no input projection":                         func(m *Model) { m.InputProjection = 3 },
+		"one order":                                   func(m *Model) { m.Orders = []Order{Aggregate} },
+		"aggregator max is for sage, not rgcn":        func(m *Model) { m.Aggregator = Max },
+		"heads 2 is for gat and rgat, not rgcn":       func(m *Model) { m.Heads = 2 },
+		"bases 2 is for rgcn, not rsage":              func(m *Model) { m.Kind, m.Bases = RSAGE, 2 },
+		"-1 bases":                                    func(m *Model) { m.Bases = -1 },
+		"1025 bases":                                  func(m *Model) { m.Bases = 1025 },
+		"0 node types":                                func(m *Model) { m.Types.Nodes = nil },
+		"0 relations":                                 func(m *Model) { m.Types.Relations = nil },
+		"have type 3 of 3":                            func(m *Model) { m.Types.Seed = 3 },
+		`"writes" leads from type 3`:                  func(m *Model) { m.Types.Relations[1].Source = 3 },
+		`"cites" leads from type 0 to type -1`:        func(m *Model) { m.Types.Relations[0].Destination = -1 },
 		`"prints" leads from type 2 to type 0, after`: func(m *Model) { m.Types.Relations[3].Destination = 0 },
 		"have the name \"<author___writes___paper>\"": func(m *Model) { m.Types.Relations[0] = m.Types.Relations[1] },
 		"have the name \"<a___b___c___d>\" in PyTorch": func(m *Model) {

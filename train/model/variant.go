@@ -46,6 +46,15 @@ const (
 	//
 	// where W_r are matrices of their own or, with bases, sums of common matrices B: Σ comp_rb · B_b.
 	RGCN Kind = "rgcn"
+	// RGAT is graph attention by relation (PyTorch Geometric's HeteroConv, which sums GATConvs without self-loops): over the
+	// relations that lead to the destination's type,
+	//
+	//	h = x·W_r        weight = softmax(leaky(asrc_r·h of the source + adst_r·h of the destination))
+	//	Σ (Σ weight · h over the neighbours by relation r, the heads side by side, in the last layer their mean, + b_r)
+	//
+	// Each softmax is over the neighbours by one relation. The destination's own features are in the scores alone. Types
+	// have outputs as in RSAGE.
+	RGAT Kind = "rgat"
 )
 
 // Norm is the normalisation between a hidden layer's sums and its activation.

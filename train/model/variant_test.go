@@ -13,10 +13,10 @@ import (
 // TestNames: what is known, the default first.
 func TestNames(t *testing.T) {
 	got := fmt.Sprint(Kinds(), Norms, Activations, Aggregators, GCNNorms)
-	if want := "[sage gcn gat rsage rgcn] [none batch layer] [relu elu] [mean sum max] [graph block]"; got != want {
+	if want := "[sage gcn gat rsage rgcn rgat] [none batch layer] [relu elu] [mean sum max] [graph block]"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
-	for o, want := range map[Option]string{AggregatorOption: "sage", GCNNormOption: "gcn", HeadsOption: "gat", BasesOption: "rgcn"} {
+	for o, want := range map[Option]string{AggregatorOption: "sage", GCNNormOption: "gcn", HeadsOption: "gat and rgat", BasesOption: "rgcn"} {
 		if got := o.Kinds(); got != want {
 			t.Errorf("%s is of %s, not %s", o, got, want)
 		}
@@ -48,7 +48,7 @@ func TestValidateVariant(t *testing.T) {
 		{func(m *Model) { m.Kind, m.GCNNorm = GCN, BlockNorm }, ""},
 		{func(m *Model) { m.GCNNorm = GraphNorm }, ""},
 		{func(m *Model) { m.GCNNorm = BlockNorm }, "gcn-norm block is for gcn, not sage"},
-		{func(m *Model) { m.Heads = 1 }, "heads 1 is for gat, not sage"},
+		{func(m *Model) { m.Heads = 1 }, "heads 1 is for gat and rgat, not sage"},
 		{func(m *Model) { m.Kind = GAT }, "0 heads (1 to 1024)"},
 		{func(m *Model) { m.Kind, m.Heads = GAT, 1 }, ""},
 		{func(m *Model) { m.Kind, m.Heads, m.Dims = GAT, 1024, []int{8, 1024, 2} }, ""},

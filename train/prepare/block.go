@@ -17,8 +17,9 @@ type Block struct {
 	// transposed block have the block's rows in the place of destinations.
 	Dst, Src, Own []float32
 	// The block transposed, if the backward pass needs it: source s feeds the destinations
-	// TIndices[TIndptr[s]:TIndptr[s+1]], ascending.
-	TIndptr, TIndices []uint32
+	// TIndices[TIndptr[s]:TIndptr[s+1]], ascending. If a layer weighs edges itself, by the edges in
+	// TEdges.
+	TIndptr, TIndices, TEdges []uint32
 	// Place maps a source to its number as a destination, plus one; 0 for other sources. It is set
 	// if the backward pass needs it and destinations are scattered among the sources.
 	Place []uint32

@@ -31,7 +31,7 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 		case r.weighing.loops:
 			r.loopBlock(p, k, l)
 		case r.transpose[l]:
-			p.Blocks[l].transpose(k)
+			p.Blocks[l].transpose(k, r.weighing.edges)
 		}
 	}
 	for l := range b.Blocks {
@@ -108,11 +108,16 @@ func (r *Preparer) check(b *graph.Batch, inBits bool) error {
 	return nil
 }
 
-// transpose transposes the block.
-func (p *Block) transpose(b *graph.Block) {
+// transpose transposes the block, with edges also their numbers.
+func (p *Block) transpose(b *graph.Block, edges bool) {
 	p.TIndptr = p.TIndptr[:b.NumSrc+2]
 	p.TIndices = p.TIndices[:len(b.Indices)]
-	p.TIndptr = transposed{indptr: p.TIndptr, indices: p.TIndices}.plain(b.Indptr, b.Indices)
+	t := transposed{indptr: p.TIndptr, indices: p.TIndices}
+	if edges {
+		p.TEdges = p.TEdges[:len(b.Indices)]
+		t.edges = p.TEdges
+	}
+	p.TIndptr = t.plain(b.Indptr, b.Indices)
 }
 
 // loopBlock adds loops to block l and, if needed, transposes it.

@@ -8,7 +8,7 @@ import (
 // Lengths are the numbers of elements of a Block's slices for the largest batch. An element has four bytes.
 type Lengths struct {
 	Dst, Src, Own, Ends                                    int
-	TIndptr, TIndices, Place                               int
+	TIndptr, TIndices, TEdges, Place                       int
 	Indptr, Indices, LoopTIndptr, LoopTIndices, LoopTEdges int // of Looped
 	Order                                                  int // of the Prepared, for block 0
 }
@@ -38,6 +38,9 @@ func (r *Preparer) Lengths(l int) Lengths {
 		}
 	case r.transpose[l]:
 		n.TIndptr, n.TIndices = src+2, edges
+		if r.weighing.edges {
+			n.TEdges = edges
+		}
 	}
 	if r.place[l] {
 		n.Place = src
@@ -83,6 +86,7 @@ func (r *Preparer) takeBlocks(a *device.Arena, p *Prepared) {
 		take(a, &q.Own, n.Own)
 		take(a, &q.TIndptr, n.TIndptr)
 		take(a, &q.TIndices, n.TIndices)
+		take(a, &q.TEdges, n.TEdges)
 		take(a, &q.Place, n.Place)
 		take(a, &q.Ends, n.Ends)
 		k := &q.Looped

@@ -52,7 +52,9 @@ func TestTypedTwins(t *testing.T) {
 		types := graphtest.Types(rng, 1000)
 		s := graphtest.Shape{Seeds: rng.IntN(9) + 1, Classes: 3, Layers: rng.IntN(3) + 1, MaxDegree: rng.IntN(9), Fresh: rng.IntN(12), Scatter: rng.IntN(2) == 0}
 		b, next := s.Typed(rng, types), s.Typed(rng, types)
-		m := model.Model{Kind: rapid.SampledFrom([]model.Kind{model.RSAGE, model.RGCN}).Draw(t, "kind"), Dims: slices.Repeat([]int{3}, s.Layers+1), Types: recipe.Types(types, 0)}
+		m := model.Model{Kind: rapid.SampledFrom([]model.Kind{model.RSAGE, model.RGCN, model.RGAT}).Draw(t, "kind"), Dims: slices.Repeat([]int{3}, s.Layers+1), Types: recipe.Types(types, 0)}
+		m.Heads = 1
+		m.ClearOthers()
 		r := New(&m, make([]model.Order, s.Layers), graphtest.Roomy(b, next), true)
 		var p Prepared
 		for _, b := range []*graph.Batch{next, b} {
@@ -64,7 +66,7 @@ func TestTypedTwins(t *testing.T) {
 			t.Errorf("%d bytes, %d are predicted", got, r.Bytes())
 		}
 		for l := range b.Blocks {
-			checkTypedBlock(t, b, l, &p.Blocks[l])
+			checkTypedBlock(t, b, l, &p.Blocks[l], m.Kind == model.RGAT)
 		}
 		if a := testing.AllocsPerRun(1, func() { _ = r.Prepare(&p, b) }); a > 2 { // of the seeds' ends, by Validate
 			t.Errorf("%v allocations", a)
@@ -72,7 +74,7 @@ func TestTypedTwins(t *testing.T) {
 	})
 }
 
-func checkTypedBlock(t *rapid.T, b *graph.Batch, l int, got *Block) {
+func checkTypedBlock(t *rapid.T, b *graph.Batch, l int, got *Block, attends bool) {
 	k := &b.Blocks[l]
 	for row, w := range got.Dst {
 		n := k.Indptr[row+1] - k.Indptr[row]
@@ -80,7 +82,7 @@ func checkTypedBlock(t *rapid.T, b *graph.Batch, l int, got *Block) {
 			t.Errorf("layer %d: the weight of a row of %d edges is %v", l, n, w)
 		}
 	}
-	if !slices.Equal(got.Ends, b.DstEnds(l)) || len(got.Dst) != k.NumRows() {
+	if !slices.Equal(got.Ends, b.DstEnds(l)) || !attends && len(got.Dst) != k.NumRows() {
 		t.Errorf("layer %d: ends %v, %d weights", l, got.Ends, len(got.Dst))
 	}
 	if l == 0 {
@@ -91,6 +93,9 @@ func checkTypedBlock(t *rapid.T, b *graph.Batch, l int, got *Block) {
 	}
 	if want := plainTransposed(k.NumSrc, k.Indptr, k.Indices); !slices.Equal(got.TIndptr, want.indptr) || !slices.Equal(got.TIndices, want.indices) {
 		t.Errorf("layer %d: transposed: %v and %v, want %v", l, got.TIndptr, got.TIndices, want)
+	}
+	if attends && !slices.Equal(got.TEdges, plainTransposed(k.NumSrc, k.Indptr, k.Indices).edges) {
+		t.Errorf("layer %d: edges %v", l, got.TEdges)
 	}
 	for i := range k.NumDst {
 		if at, ok := got.Destination(k, k.DstPos(i)); !ok || at != i {

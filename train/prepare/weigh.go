@@ -14,14 +14,16 @@ import (
 type weighing struct {
 	dst, src, own bool // weights that the Block has
 	loops         bool // it is Looped
+	edges         bool // its transposed block has TEdges
 	// weigh computes the weights of block l of a batch, after the blocks before; nil for no weights.
 	weigh func(blocks []Block, b *graph.Batch, l int)
 }
 
 // weighings has a row for every model.Weighing.
 var weighings = map[model.Weighing]weighing{
-	model.Unweighed: {},
-	model.Attended:  {loops: true},
+	model.Unweighed:     {},
+	model.Attended:      {loops: true},
+	model.AttendedByRow: {edges: true},
 	model.Averaged: {dst: true, weigh: func(blocks []Block, b *graph.Batch, l int) {
 		blocks[l].average(&b.Blocks[l])
 	}},

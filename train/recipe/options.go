@@ -39,16 +39,16 @@ type Options []Option
 
 // Model are the options of the network.
 var Model = Options{
-	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", ") + "; gcn adds a self-loop at every node to the stored ones, gat replaces them by one; rsage and rgcn are for graphs with node types", Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
+	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", ") + "; gcn adds a self-loop at every node to the stored ones, gat replaces them by one; rsage, rgcn and rgat are for graphs with node types", Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
 	{Name: "hidden", Help: "width of the hidden layers", Default: 256, Least: 1, allows: closed(1, maxHidden), give: fmt.Sprintf("a width from 1 to %d", maxHidden)},
-	{Name: "heads", Help: "heads of gat; they divide the hidden width", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
+	{Name: "heads", Help: "heads of gat and rgat; they divide the hidden width", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
 	{Name: "bases", Help: "matrices that rgcn combines into the weights of every relation; 0: each relation has its own", allows: closed(0, model.MaxBases), give: fmt.Sprintf("a number from 0 to %d", model.MaxBases)},
 	{Name: "aggregator", Help: "aggregation of the neighbours in sage: mean, sum or max", Default: string(model.Mean), Names: namesOf(model.Aggregators...)},
 	{Name: "gcn-norm", Help: "degrees that weigh gcn's edges: of the graph, or of the block", Default: string(model.GraphNorm), Names: namesOf(model.GCNNorms...)},
 	{Name: "norm", Help: "normalisation ahead of each activation: batch, layer, or none", Default: string(model.NoNorm), Names: namesOf(model.Norms...)},
 	{Name: "residual", Help: "add a linear map of a layer's input to its output"},
 	{Name: "input-projection", Help: "map the features to the hidden width first"},
-	{Name: "activation", Help: "after every layer but the last: relu, elu, or auto: elu for gat, else relu", Default: ActivationAuto,
+	{Name: "activation", Help: "after every layer but the last: relu, elu, or auto: elu for gat and rgat, else relu", Default: ActivationAuto,
 		Names: append([]string{ActivationAuto}, namesOf(model.Activations...)...)},
 	{Name: "dropout", Help: "rate after every layer but the last", Default: 0.5, Zero: true},
 	{Name: "layer-order", Help: "first operation of a layer: aggregate, multiply, or auto: the cheaper one", Default: string(model.Auto),

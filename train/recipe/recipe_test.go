@@ -16,7 +16,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Recipe){
 		"--heads 3: --hidden 256 is not a multiple of it":                                            func(o *Recipe) { o.Model, o.Heads = "gat", 3 },
 		"--heads -1: give a number from 1 to 1024":                                                   func(o *Recipe) { o.Heads = -1 },
-		"--model mlp is not one of sage, gcn, gat, rsage, rgcn":                                      func(o *Recipe) { o.Model = "mlp" },
+		"--model mlp is not one of sage, gcn, gat, rsage, rgcn, rgat":                                func(o *Recipe) { o.Model = "mlp" },
 		"--norm group is not one of none, batch, layer":                                              func(o *Recipe) { o.Norm = "group" },
 		"--activation tanh is not one of auto, relu, elu":                                            func(o *Recipe) { o.Activation = "tanh" },
 		"--aggregator lstm is not one of mean, sum, max":                                             func(o *Recipe) { o.Aggregator = "lstm" },
