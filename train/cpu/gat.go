@@ -149,8 +149,8 @@ func (a *headMaps) multiply(sums []float32, rows int, z []float32, width int, ad
 	}
 }
 
-// multiplyBackward propagates the gradient of the layer's sums back to the weights, whose gradient it adds to dW, and to the sums
-// over neighbours, whose rows of gradients are next apart.
+// multiplyBackward propagates the gradient of the layer's sums back to the weights, in dW, to which it adds, and to the sums
+// over neighbours, in dSums, where rows are next apart.
 func (a *headMaps) multiplyBackward(dW, sums, dSums []float32, next, rows int, dz []float32, width int) {
 	sgemm, columns := a.on.net.blas.Sgemm, a.number*a.part
 	for h := range a.number {

@@ -27,7 +27,7 @@ type relationAttention struct {
 	groups  []rowGroups // by type
 	scorers *scorers    // where the input has a gradient
 
-	// Inputs of the batch under way, and the type whose gradients are computed.
+	// Inputs of the batch under way, and the type of the destinations in the backward pass.
 	x, dz    []float32
 	block    *graph.Block
 	prepared *prepare.Block
@@ -213,7 +213,7 @@ func (b *relationBackward) chunk(worker, g, _ int) {
 	}
 }
 
-// backSome is the backward pass over some destinations, whose sums it adds to partial.
+// backSome is the backward pass over some destinations. It adds their sums to partial.
 func (o *relationAttention) backSome(worker int, partial []float32, from, to int) {
 	width, into := o.heads*o.in, o.kinds.into[o.kind]
 	dVectors := partial[into.n*o.weightLen():]
