@@ -71,6 +71,7 @@ type worldParams struct {
 	noValid             bool
 	multi               bool     // a node also has the class that follows its own
 	names               []string // of the classes
+	typed               bool     // datasettest's types; the labels are drawn at random
 	nan                 bool     // the loss is none: features are so large that their sums are infinite
 }
 
@@ -86,8 +87,10 @@ func newWorld(t testing.TB, p worldParams) *world {
 	if p.fanout == nil {
 		p.fanout = []int{3, 4}
 	}
-	raw := datasettest.Params{Nodes: p.nodes, AvgDegree: 6, Dim: p.dim, Classes: p.classes, DType: p.dtype, Seed: p.seed}.Raw()
-	teach(&raw)
+	raw := datasettest.Params{Nodes: p.nodes, AvgDegree: 6, Dim: p.dim, Classes: p.classes, DType: p.dtype, Seed: p.seed, Typed: p.typed}.Raw()
+	if !p.typed {
+		teach(&raw)
+	}
 	raw.ClassNames = p.names
 	if p.multi {
 		manyLabels(&raw)

@@ -32,6 +32,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler"
@@ -51,11 +52,11 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 		open = dataset.Open
 	}
 	d, err := open(fsys, o.Dataset)
-	if err == nil {
-		err = d.CheckUntyped()
-	}
 	if err != nil {
 		return nil, err
+	}
+	if t := d.Facts().Types; t != nil {
+		return nil, fault.New(fault.ErrInput, "%s has %d node types: batches of typed graphs are drawn in advance, by diskgnn presample; give them with --samples", o.Dataset, len(t.Nodes))
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
 	defer debug.FreeOSMemory() // return the memory of the dry pass
