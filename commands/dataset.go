@@ -258,9 +258,11 @@ const exportTeaches = `Writes a dataset in a form that other tools read.
 
    diskgnn export --dataset graph --format graphbolt --out tree
    diskgnn export --dataset graph --format npy --out arrays
+   diskgnn export --dataset graph --format pyg --out arrays
 
 graphbolt is a source tree of GraphBolt's OnDiskDataset, which diskgnn import reads again;
-npy is the dataset's arrays, as NumPy's files. The Python package diskgnn opens
+npy is the dataset's arrays, as NumPy's files; pyg is arrays with a program, load.py, that
+makes a Data or, with node types, a HeteroData of PyTorch Geometric of them. The Python package diskgnn opens
 datasets, samples and packs without a copy: see docs/python.md.`
 
 func exportCommand() command {
@@ -272,7 +274,7 @@ func exportCommand() command {
 		teaches: exportTeaches,
 		flags: flags{
 			stringFlag("dataset", "DIR", "dataset, made by generate or import", &dir),
-			stringFlag("format", "NAME", "format to write: "+strings.Join(export.Formats(), " or "), &o.Format),
+			stringFlag("format", "NAME", "format to write: "+strings.Join(export.Formats(), ", "), &o.Format),
 			outFlag(&o.Out, "the exported files"),
 			memoryFlag(&o.Memory),
 			spaceFlag(),
@@ -286,7 +288,7 @@ func exportCommand() command {
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}
-			d, err := dataset.Open(vfs.OS, dir)
+			d, err := dataset.OpenAny(vfs.OS, dir)
 			if err != nil {
 				return outcome{}, err
 			}

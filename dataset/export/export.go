@@ -1,5 +1,5 @@
-// Package export writes datasets in the forms of other tools: a source tree of GraphBolt's, or plain
-// arrays of NumPy's.
+// Package export writes datasets in the forms of other tools: a source tree of GraphBolt's, plain
+// arrays of NumPy's, or arrays that PyTorch Geometric loads.
 //
 // GraphBolt's OnDiskDataset loads a tree of FormatGraphBolt, and dataset/importer imports it again:
 //
@@ -13,7 +13,14 @@
 // (uint32), features.npy, labels.npy (int32, -1 for none), targets.npy (uint8 of a column per class, of
 // multi-label datasets) and train.npy, valid.npy and test.npy (uint32).
 //
-// Both have the nodes' original ids where a dataset has some: node_ids.npy (int64), or name_offsets.npy
+// For PyTorch Geometric (FormatPyG), load.py makes a HeteroData, or a Data of an untyped graph, of graph.json and
+// the arrays that it names: featN.npy of node type N, edgesN.npy of relation N (int64, sources and destinations),
+// and y.npy (int64, or uint8 of a column per class) and the masks of the type with labels.
+//
+// A typed graph has in FormatGraphBolt, too, an array of features for each type that has some, and an array of
+// edges for each relation; nodes are counted from 0 in their types. FormatNPY has no types.
+//
+// All have the nodes' original ids where a dataset has some: node_ids.npy (int64), or name_offsets.npy
 // (int64, one more than nodes) and names.npy (uint8), where the name of node v is the bytes from
 // name_offsets[v] to name_offsets[v+1] of names. If the classes have names, class_names.txt has them, one
 // a line. GraphBolt looks at none of these.
@@ -47,10 +54,11 @@ import (
 const (
 	FormatGraphBolt = "graphbolt"
 	FormatNPY       = "npy"
+	FormatPyG       = "pyg"
 )
 
 // Formats returns the names of the formats.
-func Formats() []string { return []string{FormatGraphBolt, FormatNPY} }
+func Formats() []string { return []string{FormatGraphBolt, FormatNPY, FormatPyG} }
 
 // Options are the format, the place and the memory of an export.
 type Options struct {
@@ -119,9 +127,21 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 	defer budget.LimitHeap(o.Memory, 0)()
 	write := e.arrays
 	e.edgeBytes = 4 // the source, uint32
-	if o.Format == FormatGraphBolt {
-		write = e.graphBolt
+	if o.Format != FormatNPY {
 		e.edgeBytes = 16 // both ends, int64
+	}
+	switch {
+	case o.Format == FormatPyG:
+		write = e.pyg
+	case o.Format == FormatGraphBolt && e.f.Types != nil:
+		write = e.graphBoltOfTypes
+		if err := e.checkNames(); err != nil {
+			return Result{}, fmt.Errorf("export: %w", err)
+		}
+	case o.Format == FormatGraphBolt:
+		write = e.graphBolt
+	case e.f.Types != nil:
+		return Result{}, fault.New(fault.ErrInput, "export: %s has node types, for which the format %s has no place: give --format %s or %s", d.Dir(), FormatNPY, FormatGraphBolt, FormatPyG)
 	}
 	if err := e.run(write, o.Out); err != nil {
 		return Result{}, fmt.Errorf("export: %w", err)
@@ -214,7 +234,7 @@ func (e *exporting) run(write func() error, out string) (err error) {
 // checkSpace refuses to begin where the disk has no room for edges and features, which is nearly all
 // that is written.
 func (e *exporting) checkSpace() error {
-	need := e.edgeBytes*e.f.Edges + e.f.Nodes*int64(e.f.Dim*e.featureType().Size())
+	need := e.edgeBytes*e.f.Edges + e.f.FeatureRows()*int64(e.f.Dim*e.featureType().Size())
 	where, err := vfs.Nearest(e.fs, e.dir)
 	if err != nil {
 		return err
@@ -246,19 +266,7 @@ func (e *exporting) arrays() error {
 		return err
 	}
 	if e.f.MultiLabel() {
-		all := make([]uint32, 0, rowsAtOnce)
-		if err := e.array("targets.npy", "|u1", []int64{e.f.Nodes, int64(e.f.Classes)}, func(w *file) error {
-			for v := int64(0); v < e.f.Nodes; v += rowsAtOnce {
-				all = all[:0]
-				for u := v; u < min(v+rowsAtOnce, e.f.Nodes); u++ {
-					all = append(all, uint32(u))
-				}
-				if err := e.targets(w, all); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
+		if err := e.array("targets.npy", "|u1", []int64{e.f.Nodes, int64(e.f.Classes)}, func(w *file) error { return e.targetsOf(w, 0, e.f.Nodes) }); err != nil {
 			return err
 		}
 	}
@@ -311,6 +319,21 @@ func (e *exporting) classNames() error {
 // rowsAtOnce is for how many nodes classes are read at a time.
 const rowsAtOnce = 1 << 14
 
+// targetsOf appends a column per class for each node from lo on, up to hi.
+func (e *exporting) targetsOf(w *file, lo, hi int64) error {
+	all := make([]uint32, 0, rowsAtOnce)
+	for v := lo; v < hi; v += rowsAtOnce {
+		all = all[:0]
+		for u := v; u < min(v+rowsAtOnce, hi); u++ {
+			all = append(all, uint32(u))
+		}
+		if err := e.targets(w, all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // targets appends a column per class for each node.
 func (e *exporting) targets(w *file, nodes []uint32) error {
 	bits, err := e.d.Targets(e.ctx, nodes)
@@ -354,20 +377,24 @@ func (e *exporting) featureType() dtype.Type {
 	return dtype.Float32
 }
 
-func (e *exporting) features(name string) error {
+// features writes the features of all nodes of an untyped graph.
+func (e *exporting) features(name string) error { return e.featureRows(name, 0, e.f.Nodes) }
+
+// featureRows writes the features of the nodes from first on, up to last.
+func (e *exporting) featureRows(name string, first, last int64) error {
 	to := e.featureType()
 	descr := map[dtype.Type]string{dtype.Float32: "<f4", dtype.Float16: "<f2"}[to]
 	if to != e.f.DType {
 		e.rep.Logf("NumPy has no %s: writing the features as %s", e.f.DType, to)
 	}
-	return e.array(name, descr, []int64{e.f.Nodes, int64(e.f.Dim)}, func(w *file) error {
-		task := e.rep.Task("write features", e.f.Nodes*int64(e.f.RowBytes()), progress.Bytes)
+	return e.array(name, descr, []int64{last - first, int64(e.f.Dim)}, func(w *file) error {
+		task := e.rep.Task("write features", (last-first)*int64(e.f.RowBytes()), progress.Bytes)
 		defer task.Done()
 		rows := e.rows()
 		raw := make([]byte, rows*int64(e.f.RowBytes()))
 		wide := make([]byte, rows*int64(e.f.Dim*to.Size()))
-		for v := int64(0); v < e.f.Nodes; v += rows {
-			hi := min(v+rows, e.f.Nodes)
+		for v := first; v < last; v += rows {
+			hi := min(v+rows, last)
 			b := raw[:(hi-v)*int64(e.f.RowBytes())]
 			if err := e.d.ReadFeatures(e.ctx, v, hi, b); err != nil {
 				return err

@@ -16,6 +16,18 @@ func (e *exporting) graphBolt() error {
 	if err := e.features("feat.npy"); err != nil {
 		return err
 	}
+	return e.setsAndMetadata()
+}
+
+// graphBoltOfTypes writes a typed graph.
+func (e *exporting) graphBoltOfTypes() error {
+	if err := e.byType(e.f.Types); err != nil {
+		return err
+	}
+	return e.setsAndMetadata()
+}
+
+func (e *exporting) setsAndMetadata() error {
 	labels, err := e.d.Labels()
 	if err != nil {
 		return err
@@ -73,7 +85,10 @@ func (e *exporting) edges() error {
 }
 
 func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
-	n := int64(len(nodes))
+	n, first := int64(len(nodes)), int64(0) // of the nodes that are counted
+	if e.f.Types != nil {
+		first, _ = e.f.Types.Range(e.f.LabelledType)
+	}
 	wide := func(value func(v uint32) int64) func(*file) error {
 		return func(w *file) error {
 			values := integers{w: w}
@@ -85,7 +100,7 @@ func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
 			return values.flush()
 		}
 	}
-	if err := e.array(name+"_seeds.npy", "<i8", []int64{n}, wide(func(v uint32) int64 { return int64(v) })); err != nil {
+	if err := e.array(name+"_seeds.npy", "<i8", []int64{n}, wide(func(v uint32) int64 { return int64(v) - first })); err != nil {
 		return err
 	}
 	if !e.f.MultiLabel() {
@@ -102,28 +117,26 @@ func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
 }
 
 func (e *exporting) metadata() error {
+	nodes, edges, seeds := fmt.Sprintf("    - num: %d\n", e.f.Nodes), "    - format: numpy\n      path: edges.npy\n", ""
+	features := "  - domain: node\n    name: feat\n    format: numpy\n    in_memory: false\n    path: feat.npy\n"
+	if t := e.f.Types; t != nil {
+		nodes, edges, features = e.graphBoltTypes(t)
+		seeds = fmt.Sprintf("type: %s\n        ", quoted(t.Nodes[e.f.LabelledType].Name))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `dataset_name: diskgnn
 graph:
   nodes:
-    - num: %d
-  edges:
-    - format: numpy
-      path: edges.npy
-feature_data:
-  - domain: node
-    name: feat
-    format: numpy
-    in_memory: false
-    path: feat.npy
-tasks:
+%s  edges:
+%sfeature_data:
+%stasks:
   - name: node_classification
     num_classes: %d
-`, e.f.Nodes, e.f.Classes)
+`, nodes, edges, features, e.f.Classes)
 	for i, key := range []string{"train_set", "validation_set", "test_set"} {
-		fmt.Fprintf(&b, "    %s:\n      - data:\n", key)
-		for _, what := range []string{"seeds", "labels"} {
-			fmt.Fprintf(&b, "          - name: %s\n            format: numpy\n            path: %s_%s.npy\n", what, dataset.SplitNames[i], what)
+		fmt.Fprintf(&b, "    %s:\n      - %sdata:\n", key, seeds)
+		for _, part := range []string{"seeds", "labels"} {
+			fmt.Fprintf(&b, "          - name: %s\n            format: numpy\n            path: %s_%s.npy\n", part, dataset.SplitNames[i], part)
 		}
 	}
 	return e.create("metadata.yaml", func(w *file) error { return w.append([]byte(b.String())) })

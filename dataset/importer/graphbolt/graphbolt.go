@@ -20,6 +20,7 @@ import (
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
@@ -34,7 +35,7 @@ const Name = "graphbolt"
 var Format = importer.Format{
 	Name:   Name,
 	What:   "GraphBolt's OnDiskDataset, a directory with metadata.yaml or preprocessed/metadata.yaml",
-	Takes:  []string{"task", "feature"},
+	Takes:  append([]string{"task", "feature"}, tables.TakesTyped...),
 	Detect: detect,
 	Open:   open,
 }
@@ -57,6 +58,8 @@ type source struct {
 	label *document  // of all nodes, where the sets have no labels
 	sets  [3][]piece // by split
 	limit int        // classes, 0 if not said
+	// of are the nodes with labels, of which sets are counted; all nodes of a graph of one type.
+	of stream.Span
 }
 
 // document is a file that metadata.yaml names.
@@ -140,6 +143,9 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err := yaml.Unmarshal(content, &m); err != nil {
 		return nil, fault.New(fault.ErrInput, "%s: %v", s.meta, err)
 	}
+	if o.Typed {
+		return s.openTyped(&m, o)
+	}
 	for _, step := range []func(*metadata, *importer.Reading) error{s.readGraph, s.readFeatures, s.readTask} {
 		if err := step(&m, o); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.meta, err)
@@ -197,7 +203,7 @@ func (s *source) readGraph(m *metadata, _ *importer.Reading) error {
 	case len(m.Graph.Nodes) == 0 || len(m.Graph.Edges) == 0:
 		return bad("its graph has no nodes or no edges")
 	case len(m.Graph.Nodes) > 1 || len(m.Graph.Edges) > 1:
-		return bad("the graph has %d node types and %d edge types: this version reads graphs of one type", len(m.Graph.Nodes), len(m.Graph.Edges))
+		return bad("the graph has %d node types and %d edge types: give --typed to keep them", len(m.Graph.Nodes), len(m.Graph.Edges))
 	}
 	n := m.Graph.Nodes[0].Num
 	if n < 1 {
@@ -254,7 +260,11 @@ func (s *source) readShape() error {
 	if err := s.readLabelShape(); err != nil {
 		return err
 	}
-	return s.features().LookAt(&s.sh)
+	if err := s.features().LookAt(&s.sh); err != nil {
+		return err
+	}
+	s.of.Count = s.sh.Nodes
+	return nil
 }
 
 func (s *source) openArray(f document) (*npz.Array, error) {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
-	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/dataset/importer/internal/text"
 )
@@ -50,7 +50,7 @@ func (s *source) readLabelShape() error {
 // Labels reads the seeds and labels of all sets, side by side, or the labels of all nodes first.
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if s.label != nil {
-		if err := s.table(*s.label).ReadLabels(ctx, l, s.sh.Multi, stream.Span{Count: s.sh.Nodes}); err != nil {
+		if err := s.table(*s.label).ReadLabels(ctx, l, s.sh.Multi, s.of); err != nil {
 			return err
 		}
 	}
@@ -124,6 +124,10 @@ func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importe
 			return nil
 		}
 		for i, v := range ids[:n] {
+			if uint64(v) >= uint64(s.of.Count) {
+				return bad("%s: the %s set has node %d, but there are only %d nodes", s.path(set.seeds), dataset.SplitNames[split-1], v, s.of.Count)
+			}
+			v += s.of.First
 			if err := l.Assign(v, split); err != nil {
 				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
 			}

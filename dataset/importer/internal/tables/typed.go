@@ -28,6 +28,9 @@ type Typed struct {
 	Labelled  string // the type with labels; for a dataset without labels any type, or ""
 	Labels    Table
 	Sets      [3]Set // of nodes of that type, counted from 0 in it
+	// ReadLabels, unless nil, stands for Labels and Sets: it gives the labels and the splits of the nodes of that
+	// type to l. Shape then has the properties of the labels.
+	ReadLabels func(ctx context.Context, l *importer.Labelling, of stream.Span) error
 }
 
 // NodeType is a type of nodes.
@@ -62,6 +65,7 @@ type typed struct {
 // unless o leaves its features out.
 func NewTyped(g Typed, o *importer.Reading) (importer.Source, error) {
 	s := &typed{g: g, sh: g.Shape, index: o.SplitIndex}
+	s.sh.Edges = 0
 	s.g.Types = slices.Clone(g.Types)
 	s.sh.Notes, s.sh.Reading = slices.Clone(g.Shape.Notes), maps.Clone(g.Shape.Reading)
 	if err := s.leaveOut(o.Featureless); err != nil {
@@ -73,8 +77,8 @@ func NewTyped(g Typed, o *importer.Reading) (importer.Source, error) {
 	if err := s.number(); err != nil {
 		return nil, err
 	}
-	s.sh.NoSplit = g.Sets[0].Open == nil || !o.Labelled()
-	if !o.Labelled() {
+	s.sh.NoSplit = g.Sets[0].Open == nil && g.ReadLabels == nil || !o.Labelled()
+	if !o.Labelled() || g.ReadLabels != nil {
 		return s, nil
 	}
 	if err := g.Labels.LookAtLabels(&s.sh, s.of.Count); err != nil {
@@ -204,6 +208,9 @@ func (s *typed) CountEdges(lines map[string]int64) int64 {
 
 // Labels implements importer.Source.
 func (s *typed) Labels(ctx context.Context, l *importer.Labelling) error {
+	if s.g.ReadLabels != nil {
+		return s.g.ReadLabels(ctx, l, s.of)
+	}
 	if err := s.g.Labels.ReadLabels(ctx, l, s.sh.Multi, s.of); err != nil {
 		return err
 	}
