@@ -5,7 +5,7 @@
 // ("source:relation:destination"), how many there are in each chunk, and the chunks' files: edges of
 // two columns, and data of nodes by name, a row per node. A file is csv, numpy or parquet.
 //
-// Several types become one homogeneous graph: the nodes of the types follow each other in the order of
+// Several types become one homogeneous graph, unless they are kept: the nodes of the types follow each other in the order of
 // node_type, and every edge keeps its direction. One type has labels, and its features are the graph's;
 // the nodes of the others have zeros. Labels are the data that graph_info names as
 // ntype_label_property, or the data called label, labels or y; sets are train_mask, val_mask and
@@ -29,6 +29,7 @@ import (
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/graph"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -41,7 +42,7 @@ const Name = "dgl-chunked"
 var Format = importer.Format{
 	Name:   Name,
 	What:   "DGL's chunked format, a directory with metadata.json, as GraphStorm and DistDGL have it",
-	Takes:  []string{"task", "feature", "labels-as"},
+	Takes:  []string{"task", "feature", "labels-as", "typed"},
 	Detect: detect,
 	Open:   open,
 }
@@ -145,6 +146,9 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 			return nil, fmt.Errorf("%s: %w", s.meta, err)
 		}
 	}
+	if o.Typed {
+		s.keepTypes()
+	}
 	if err := s.readShapes(); err != nil {
 		return nil, err
 	}
@@ -228,14 +232,58 @@ func (s *source) readTypes(*importer.Reading) error {
 	if s.sh.Nodes < 1 {
 		return bad("the graph has %d nodes; at least 1 is needed", s.sh.Nodes)
 	}
-	if len(s.m.NodeType) > 1 {
-		var places []string
-		for i, name := range s.m.NodeType {
-			places = append(places, name+"="+strconv.FormatInt(s.first[i], 10))
-		}
-		s.choose("types", strings.Join(places, ","))
-	}
+	s.recordTypes()
 	return dataset.CheckNodes("graph", s.sh.Nodes)
+}
+
+// recordTypes records the first node of each of several types.
+func (s *source) recordTypes() {
+	if len(s.m.NodeType) < 2 {
+		return
+	}
+	var places []string
+	for i, name := range s.m.NodeType {
+		places = append(places, name+"="+strconv.FormatInt(s.first[i], 10))
+	}
+	s.choose("types", strings.Join(places, ","))
+}
+
+// keepTypes numbers the nodes of the type with features first, and sets Shape.Types. A graph of one type and one
+// relation has none.
+func (s *source) keepTypes() {
+	if len(s.m.NodeType) == 1 && len(s.m.EdgeType) == 1 {
+		return
+	}
+	order := []int{s.kind}
+	for i := range s.m.NodeType {
+		if i != s.kind {
+			order = append(order, i)
+		}
+	}
+	types, chunks, end := []string{}, [][]int64{}, int64(0)
+	g := &graph.Types{}
+	first := []int64{0}
+	var dropped []string
+	for place, i := range order {
+		name := s.m.NodeType[i]
+		n := s.first[i+1] - s.first[i]
+		end += n
+		types, chunks, first = append(types, name), append(chunks, s.m.Nodes[i]), append(first, end)
+		g.Nodes = append(g.Nodes, graph.NodeType{Name: name, Count: n, Features: place == 0})
+		if place > 0 && len(s.m.NodeData[name]) > 0 {
+			dropped = append(dropped, name)
+		}
+	}
+	s.m.NodeType, s.m.Nodes, s.first, s.kind = types, chunks, first, 0
+	s.recordTypes()
+	for _, name := range s.m.EdgeType {
+		src, dst, _ := s.ends(name) // readEdgeTypes has found them
+		g.Relations = append(g.Relations, graph.Relation{Source: src, Name: strings.Split(name, ":")[1], Destination: dst})
+	}
+	if len(dropped) > 0 {
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("data of nodes of the types %.200s is not imported: only the type %.40s has features", strings.Join(dropped, ", "), types[0]))
+	}
+	s.sh.Types = g
 }
 
 func (s *source) choose(option, value string) {
@@ -667,11 +715,19 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 
 // Edges implements importer.Source.
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
-	for i, name := range s.m.EdgeType {
-		for j, n := range s.m.Edges[i] {
-			if err := s.readEdges(ctx, name, j, n, add); err != nil {
-				return err
-			}
+	for i := range s.m.EdgeType {
+		if err := s.Relation(ctx, i, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Relation implements importer.TypedSource.
+func (s *source) Relation(ctx context.Context, relation int, add func(dst, src []int64) error) error {
+	for j, n := range s.m.Edges[relation] {
+		if err := s.readEdges(ctx, s.m.EdgeType[relation], j, n, add); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -147,6 +147,15 @@ func (s *source) openTypedBinary() (err error) {
 		}
 	}
 	s.label.Open = s.member(labels, labelled)
-	s.feat = s.member(s.raw("node_feat_dict.npz"), labelled)
+	features := s.raw("node_feat_dict.npz")
+	s.feat = s.member(features, labelled)
+	if s.keep {
+		if err := importer.With(func() (*npz.Archive, error) { return npz.OpenArchive(s.fs, features) }, func(z *npz.Archive) error {
+			s.noteFeatures(z.Keys())
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
 	return s.dropEdgeData("", s.raw())
 }

@@ -213,10 +213,21 @@ func (s *source) openTypedCSV() error {
 	}
 	s.label.Open = s.table(s.raw("node-label", labelled, "node-label.csv.gz"))
 	s.feat = s.table(s.raw("node-feat", labelled, "node-feat.csv.gz"))
+	s.noteFeatures(s.typesWith(types, func(name string) string { return s.raw("node-feat", name, "node-feat.csv.gz") }))
 	if len(dirs) == 0 {
 		return nil
 	}
 	return s.dropEdgeData("", dirs...)
+}
+
+// typesWith returns the types that have a file.
+func (s *source) typesWith(types []stream.Type, file func(name string) string) (names []string) {
+	for _, t := range types {
+		if exists(s.fs, file(t.Name)) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 // labelledType returns the only type of nodes that has labels.

@@ -44,6 +44,7 @@ func (s *source) openLSC() error {
 	found.Add(s.findRelations(all))
 	s.label.Open = s.processed(labelled, "node_label.npy")
 	s.feat = s.processed(labelled, "node_feat.npy")
+	s.noteFeatures(s.typesWith(types, func(name string) string { return s.path(name, "node_feat.npy") }))
 	found.Add(s.readSets())
 	return found.Err()
 }

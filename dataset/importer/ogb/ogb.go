@@ -264,6 +264,15 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	return nil
 }
 
+// noteFeatures notes node types that have features beside the type with labels.
+func (s *source) noteFeatures(kinds []string) {
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(name string) bool { return name == s.sh.Reading["labelled_type"] })
+	slices.Sort(kinds)
+	if s.keep && len(kinds) > 0 {
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: features of the node types %.200s are not imported: only the type with labels has some", s.dir, strings.Join(kinds, ", ")))
+	}
+}
+
 func (s *source) triples() (list [][3]string) {
 	for i := range s.rels {
 		list = append(list, s.rels[i].Triple)
