@@ -17,6 +17,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
 )
 
 // typedSource is a source of several types, with a golden.
@@ -271,4 +272,18 @@ func TestTypedRefuses(t *testing.T) {
 			t.Errorf("%v; want %v that says %q", err, c.kind, c.says)
 		}
 	}
+}
+
+// TestTypedFailures fails every operation of a typed import in turn: a later run makes the same dataset.
+func TestTypedFailures(t *testing.T) {
+	o := typedOptions(hetero)
+	o.Symmetrize, o.Workers = true, 1
+	f, _, err := all.Find(datasettest.FS, "igb-h", o.Sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	datasettest.EveryFailure(t, []bool{true}, func(fsys vfs.FS, out string) error {
+		_, err := importer.Import(t.Context(), fsys, out, f, o, progress.Discard)
+		return err
+	})
 }
