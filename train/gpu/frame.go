@@ -37,6 +37,7 @@ type blockFrame struct {
 	indptr, indices           span
 	tindptr, tindices, tedges span
 	positions                 span // of the destinations among the sources, in the outermost block and in typed ones
+	base                      span // of the rows of a typed block that is attended: see block
 	place                     span // as prepare.Block's, but also for destinations that come first
 }
 
@@ -115,10 +116,13 @@ func (f *frame) takeBlock(n *plan, l int) blockFrame {
 		b.tindptr, b.tindices, b.tedges = f.take(k.LoopTIndptr), f.take(k.LoopTIndices), f.take(k.LoopTEdges)
 	} else {
 		b.indptr, b.indices = f.take(s.RowsOf(l)+1), f.take(s.Edges[l])
-		b.tindptr, b.tindices = f.take(k.TIndptr), f.take(k.TIndices)
+		b.tindptr, b.tindices, b.tedges = f.take(k.TIndptr), f.take(k.TIndices), f.take(k.TEdges)
 	}
 	if l == 0 || n.model.Types != nil {
 		b.positions = f.take(s.Dst[l])
+	}
+	if n.model.Weighing() == model.AttendedByRow {
+		b.base = f.take(s.RowsOf(l))
 	}
 	return b
 }
@@ -158,7 +162,7 @@ func (f *frame) room(memory []byte, loops bool) prepare.Prepared {
 			k.Looped = prepare.Looped{Indptr: words(b.indptr), Indices: words(b.indices),
 				TIndptr: words(b.tindptr), TIndices: words(b.tindices), TEdges: words(b.tedges)}
 		} else {
-			k.TIndptr, k.TIndices = words(b.tindptr), words(b.tindices)
+			k.TIndptr, k.TIndices, k.TEdges = words(b.tindptr), words(b.tindices), words(b.tedges)
 		}
 		p.Blocks = append(p.Blocks, k)
 	}

@@ -104,9 +104,6 @@ func resolve(o *engine.Config) error {
 	if _, known := parsePrecision(o.Precision); !known {
 		return fault.New(fault.ErrUsage, "gpu: unknown precision %q", o.Precision)
 	}
-	if _, ok := convolutions[o.Network.Kind]; !ok {
-		return fault.New(fault.ErrUsage, "gpu: only the CPU engine computes %s", o.Network.Kind)
-	}
 	if o.Network.Types != nil {
 		o.NoGraphs = true // products have the sizes of the batch
 	}

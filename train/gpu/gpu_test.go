@@ -84,12 +84,17 @@ func (e *Engine) poison() error {
 					fill(b)
 				}
 			case *relational:
-				for _, b := range []cuda.Buffer{c.self, c.dSelf, c.shift, c.dShift, c.rows, c.ownRows, c.dRows, c.dOwnRow, c.sums} {
+				for _, b := range []cuda.Buffer{c.self, c.dSelf, c.shift, c.dShift, c.rows, c.ownRows, c.dRows, c.dOwner, c.sums} {
 					fill(b)
 				}
 				if c.bases > 0 {
 					fill(c.means)
 					fill(c.dMeans)
+				}
+			case *relationAttention:
+				for _, b := range []cuda.Buffer{c.shift, c.dShift, c.sums, c.stacked, c.dStacked, c.dSpread, c.scorers[0], c.scorers[1], c.dScorers[0], c.dScorers[1], c.scores,
+					c.dScores, c.owns, c.dOwns, c.softmax, c.dEdges, c.gathered, c.dGather, c.ownRows, c.dOwnRows} {
+					fill(b)
 				}
 			case *attention:
 				for _, b := range []cuda.Buffer{c.own, c.dOwn, c.scores, c.dScores, c.dOwns, c.stacked, c.dStacked, c.softmax, c.dEdges, c.sums, c.dSums, c.scorers, c.dScorers, c.dSpread} {
@@ -286,9 +291,6 @@ func TestEveryKindHasALayer(t *testing.T) {
 		tested[m.Kind] = true
 	}
 	for _, kind := range model.Kinds() {
-		if kind == model.RGAT {
-			continue // on the CPU alone
-		}
 		if convolutions[kind].make == nil || !tested[kind] {
 			t.Errorf("%s: there is a layer: %v, and a test: %v", kind, convolutions[kind].make != nil, tested[kind])
 		}

@@ -24,6 +24,7 @@ type input struct {
 	buckets   []bucket    // the network's
 	now       *bucket     // the batch's
 	ends      [][]uint32  // of a typed batch: prepare.Block's Ends of every block
+	sources   []int       // and the number of its sources
 	ids       cuda.Buffer
 	shapes    cuda.Buffer // of blocks in bits
 	order     cuda.Buffer // uint32: where rows lie in x; none: one after the other
@@ -62,6 +63,7 @@ type block struct {
 	indptr, indices           cuda.Buffer
 	tindptr, tindices, tedges cuda.Buffer
 	positions, place          cuda.Buffer // none where destinations are the first sources
+	base                      cuda.Buffer // by row of a typed block that is attended: the first column of the scores of its relation
 }
 
 func (i *input) lay(m *memory, n *plan, f *frame) {
@@ -75,7 +77,7 @@ func (i *input) lay(m *memory, n *plan, f *frame) {
 		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(f, sizes)})
 	}
 	i.now = &i.buckets[len(i.buckets)-1]
-	i.ends = make([][]uint32, len(f.blocks))
+	i.ends, i.sources = make([][]uint32, len(f.blocks)), make([]int, len(f.blocks))
 }
 
 // blocks returns the blocks of batches of the given sizes.
@@ -90,7 +92,7 @@ func (i *input) blocks(f *frame, sizes graph.Sizes) []block {
 		}
 		blocks = append(blocks, block{src: count(sizes.Src[l], 0), dst: count(sizes.Dst[l], 1), edges: edges,
 			outer: on(b.outer), inner: on(b.inner), own: on(b.own), indptr: on(b.indptr), indices: on(b.indices),
-			tindptr: on(b.tindptr), tindices: on(b.tindices), tedges: on(b.tedges), positions: on(b.positions), place: on(b.place)})
+			tindptr: on(b.tindptr), tindices: on(b.tindices), tedges: on(b.tedges), positions: on(b.positions), place: on(b.place), base: on(b.base)})
 	}
 	return blocks
 }

@@ -142,6 +142,7 @@ var convolutions = map[model.Kind]convolution{
 	model.GAT:   {make: newAttention, bySource: true},
 	model.RSAGE: {make: newRelational},
 	model.RGCN:  {make: newRelational},
+	model.RGAT:  {make: newRelationAttention, bySource: true},
 }
 
 // newConv makes a layer's convolution. The kind is one that Validate of the model accepts.

@@ -18,6 +18,8 @@ var typedVariants = map[string]model.Model{
 	"rsage elu":   {Kind: model.RSAGE, Activation: model.ELU},
 	"rgcn":        {Kind: model.RGCN},
 	"rgcn, bases": {Kind: model.RGCN, Bases: 2},
+	"rgat":        {Kind: model.RGAT, Heads: 2},
+	"rgat, 4":     {Kind: model.RGAT, Heads: 4, Activation: model.ReLU},
 }
 
 // Typed models compute the same as on the CPU, on graphs with types that no relation leads to, and types without

@@ -13,8 +13,10 @@ import (
 // launched in one piece.
 func (i *input) take(s *cuda.Stream, w *Work, f engine.Features, capture bool) error {
 	i.now = &i.buckets[w.bucket]
-	for l := range w.prepared.Blocks {
-		i.ends[l] = append(i.ends[l][:0], w.prepared.Blocks[l].Ends...)
+	if b := w.prepared.Batch(); b.Types != nil {
+		for l := range b.Blocks {
+			i.ends[l], i.sources[l] = append(i.ends[l][:0], w.prepared.Blocks[l].Ends...), b.Blocks[l].NumSrc
+		}
 	}
 	span, err := f.Fill(s, i.x)
 	if err != nil {

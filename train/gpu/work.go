@@ -130,6 +130,7 @@ func (w *Work) copyBlocks(b *graph.Batch) {
 	for l := 1; l < len(b.Blocks); l++ {
 		copy(in[uint32](memory, f.blocks[l].positions), b.Blocks[l].Dst) // of typed blocks
 	}
+	w.base(b)
 	outermost, to := &b.Blocks[0], &f.blocks[0]
 	positions := in[uint32](memory, to.positions)
 	if copy(positions, outermost.Dst) == 0 {
@@ -141,6 +142,31 @@ func (w *Work) copyBlocks(b *graph.Batch) {
 		clear(place)
 		for i := range outermost.NumDst {
 			place[i] = uint32(i) + 1
+		}
+	}
+}
+
+// base stores the first columns of the rows' scores, where the model attends to rows: a relation has as many as there are
+// heads.
+func (w *Work) base(b *graph.Batch) {
+	if b.Types == nil {
+		return
+	}
+	for l := range b.Blocks {
+		base := in[uint32](w.pinned.Bytes(), w.frame.blocks[l].base)
+		if base == nil {
+			continue
+		}
+		row, from := 0, uint32(0)
+		for kind, end := range w.prepared.Blocks[l].Ends {
+			first, per := b.Types.Into(kind)
+			for range end - from {
+				for r := range per {
+					base[row] = uint32((first + r) * w.plan.model.Heads)
+					row++
+				}
+			}
+			from = end
 		}
 	}
 }

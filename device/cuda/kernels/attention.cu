@@ -2,6 +2,9 @@
 // to an edge or a row has its heads next to each other. Scores lie by source: for every
 // head a source's part of its edges' scores, then its part as a destination. place says
 // where a destination lies among the sources; where it is null, they come first.
+//
+// In a typed graph a row is a destination and a relation. Scores have columns for every
+// relation's heads: a row's begin at base[row]. The destinations' parts lie by row.
 #include "sum.cuh"
 
 // The destination's parts of the scores.
@@ -14,20 +17,15 @@ __device__ __forceinline__ const float *own_scores(const float *scores, i64 head
 #define EACH_EDGE(what) \
 	_Pragma("unroll") for (int k = 0; k < TURN; k++) if (e + k < to) { what; }
 
-// weights[e,h] = softmax over the edges e of row i of leaky(s's part + i's).
+// The softmax over the edges from to to of a row. Rows of scores are stride apart.
 // A block's x dimension takes heads.
-extern "C" __global__ void edge_softmax(float *weights, const float *scores, const u32 *place, i64 heads, float slope, const u32 *indptr,
-                                        const u32 *indices, const u32 *at, i64 most) {
-	i64 i = this_row();
-	if (i >= rows_of(at, most))
-		return;
-	u32 from = indptr[i], to = indptr[i + 1];
-	const float *own = own_scores(scores, heads, place, i);
+__device__ __forceinline__ void softmax(float *weights, const float *scores, i64 stride, const float *own, i64 heads, float slope,
+                                        const u32 *indices, u32 from, u32 to) {
 	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
 		float mine = own[h], top = -INFINITY, sum = 0;
 		for (u32 e = from; e < to; e += TURN) {
 			float v[TURN];
-			EACH_EDGE(v[k] = scores[indices[e + k] * (2 * heads) + h])
+			EACH_EDGE(v[k] = scores[indices[e + k] * stride + h])
 			EACH_EDGE(v[k] = leaky(v[k] + mine, slope); top = v[k] > top ? v[k] : top; weights[(e + k) * heads + h] = v[k])
 		}
 		for (u32 e = from; e < to; e += TURN) {
@@ -44,15 +42,25 @@ extern "C" __global__ void edge_softmax(float *weights, const float *scores, con
 	}
 }
 
-// grads[e,h] = the gradient of the score before leaky, where grads held that of the
-// weight; own_grads[i,h] = the sum over the edges of row i.
-extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads, const float *weights, const float *scores, const u32 *place,
-                                                 i64 heads, float slope, const u32 *indptr, const u32 *indices, const u32 *at, i64 most) {
+// weights[e,h] = softmax over the edges e of row i of leaky(s's part + i's).
+extern "C" __global__ void edge_softmax(float *weights, const float *scores, const u32 *place, i64 heads, float slope, const u32 *indptr,
+                                        const u32 *indices, const u32 *at, i64 most) {
 	i64 i = this_row();
-	if (i >= rows_of(at, most))
-		return;
-	u32 from = indptr[i], to = indptr[i + 1];
-	const float *own = own_scores(scores, heads, place, i);
+	if (i < rows_of(at, most))
+		softmax(weights, scores, 2 * heads, own_scores(scores, heads, place, i), heads, slope, indices, indptr[i], indptr[i + 1]);
+}
+
+// Likewise of a typed graph: rows of scores have columns for all relations.
+extern "C" __global__ void relation_softmax(float *weights, const float *scores, i64 columns, const u32 *base, const float *own, i64 heads, float slope,
+                                            const u32 *indptr, const u32 *indices, const u32 *at, i64 most) {
+	i64 i = this_row();
+	if (i < rows_of(at, most))
+		softmax(weights, scores + base[i], columns, own + i * heads, heads, slope, indices, indptr[i], indptr[i + 1]);
+}
+
+// The way back of the softmax over a row: see edge_softmax_backward.
+__device__ __forceinline__ void softmax_backward(float *grads, float *own_grads, const float *weights, const float *scores, i64 stride, const float *own,
+                                                 i64 heads, float slope, const u32 *indices, u32 from, u32 to) {
 	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
 		float mine = own[h], along = 0, sum = 0;
 #pragma unroll 4
@@ -60,10 +68,47 @@ extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads,
 			along += weights[e * heads + h] * grads[e * heads + h];
 		for (u32 e = from; e < to; e += TURN) {
 			float w[TURN], g[TURN], score[TURN];
-			EACH_EDGE(w[k] = weights[(e + k) * heads + h]; g[k] = grads[(e + k) * heads + h]; score[k] = scores[indices[e + k] * (2 * heads) + h])
+			EACH_EDGE(w[k] = weights[(e + k) * heads + h]; g[k] = grads[(e + k) * heads + h]; score[k] = scores[indices[e + k] * stride + h])
 			EACH_EDGE(g[k] = w[k] * (g[k] - along); if (!(score[k] + mine > 0)) g[k] *= slope; sum += g[k]; grads[(e + k) * heads + h] = g[k])
 		}
-		own_grads[i * heads + h] = sum;
+		own_grads[h] = sum;
+	}
+}
+
+// grads[e,h] = the gradient of the score before leaky, where grads held that of the
+// weight; own_grads[i,h] = the sum over the edges of row i.
+extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads, const float *weights, const float *scores, const u32 *place,
+                                                 i64 heads, float slope, const u32 *indptr, const u32 *indices, const u32 *at, i64 most) {
+	i64 i = this_row();
+	if (i < rows_of(at, most))
+		softmax_backward(grads, own_grads + i * heads, weights, scores, 2 * heads, own_scores(scores, heads, place, i), heads, slope, indices, indptr[i],
+		                 indptr[i + 1]);
+}
+
+extern "C" __global__ void relation_softmax_backward(float *grads, float *own_grads, const float *weights, const float *scores, i64 columns,
+                                                     const u32 *base, const float *own, i64 heads, float slope, const u32 *indptr, const u32 *indices,
+                                                     const u32 *at, i64 most) {
+	i64 i = this_row();
+	if (i < rows_of(at, most))
+		softmax_backward(grads, own_grads + i * heads, weights, scores + base[i], columns, own + i * heads, heads, slope, indices, indptr[i],
+		                 indptr[i + 1]);
+}
+
+// out[s,c] = the sum of values[e,h] over the edges e that edges lists for source s, of
+// the rows with the column c: base[row] + h. rows lists the row of every edge.
+extern "C" __global__ void sum_relation_edges(float *out, i64 columns, const float *values, i64 heads, const u32 *indptr, const u32 *edges,
+                                              const u32 *rows, const u32 *base, const u32 *at, i64 most) {
+	i64 s = this_row();
+	if (s >= rows_of(at, most))
+		return;
+	u32 from = indptr[s], to = indptr[s + 1];
+	for (i64 c = threadIdx.x; c < columns; c += blockDim.x) {
+		i64 h = c % heads, first = c - h;
+		float sum = 0;
+		for (u32 e = from; e < to; e++)
+			if (base[rows[e]] == first)
+				sum += values[(i64)edges[e] * heads + h];
+		out[s * columns + c] = sum;
 	}
 }
 

@@ -123,6 +123,11 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 16, From: b(40), Step: 5, Rows: kernels.Rows(5)}.Launch(s), "multiples of 5"},
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 15, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},
 		{kernels.EdgeSoftmax{Weights: b(39), Heads: 2, Edges: 5}.Launch(s), "the weights"},
+		{kernels.RelationSoftmax{Weights: b(39), Heads: 2, Edges: 5}.Launch(s), "the weights"},
+		{kernels.RelationSoftmax{Weights: b(40), Scores: b(4), Base: b(19), Own: b(40), Heads: 2, Edges: 5, Rows: kernels.Rows(5)}.Launch(s), "the columns of rows"},
+		{kernels.RelationSoftmax{Weights: b(40), Scores: b(4), Base: b(20), Own: b(39), Heads: 2, Edges: 5, Rows: kernels.Rows(5)}.Launch(s), "the rows' scores"},
+		{kernels.RelationSoftmaxBackward{Grads: b(40), OwnGrads: b(39), RelationSoftmax: kernels.RelationSoftmax{Heads: 2, Edges: 5, Rows: kernels.Rows(5)}}.Launch(s), "the rows' gradients"},
+		{kernels.SumRelationEdges{Out: b(119), Columns: 6, Values: b(40), Heads: 2, Rows: kernels.Rows(5)}.Launch(s), "the output"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Seeds = 0 }), "0 seed nodes"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Seeds = 6 }), "6 seed nodes, but room for 5"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Table = b(32) }), "a table of 32 bytes is too small for 5 nodes"},
@@ -265,6 +270,7 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 	r := newRecorder(t)
 	b, rows := r.memory, kernels.Rows(5)
 	softmax := kernels.EdgeSoftmax{Weights: b, Scores: b, Heads: 4, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+	byRelation := kernels.RelationSoftmax{Weights: b, Scores: b, Columns: 12, Base: b, Own: b, Heads: 4, Indptr: b, Indices: b, Edges: 9, Rows: rows}
 	frontier := kernels.Frontier{Graph: b, Nodes: b, Degree: b, Start: b, Most: 5, Table: b, Wrong: b}
 	hop := kernels.SampleHop{Frontier: frontier, Far: b, Near: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
 	const samples = "sample_takes sample_offsets sample_indptr sample_draw sample_firsts sample_offsets sample_number sample_sources"
@@ -362,6 +368,13 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 		{"edge_softmax", "edge_softmax", func(int) launcher { return softmax }},
 		{"edge_softmax_backward", "edge_softmax_backward", func(int) launcher {
 			return kernels.EdgeSoftmaxBackward{EdgeSoftmax: softmax, Grads: b, OwnGrads: b}
+		}},
+		{"relation_softmax", "relation_softmax", func(int) launcher { return byRelation }},
+		{"relation_softmax_backward", "relation_softmax_backward", func(int) launcher {
+			return kernels.RelationSoftmaxBackward{RelationSoftmax: byRelation, Grads: b, OwnGrads: b}
+		}},
+		{"sum_relation_edges", "sum_relation_edges", func(w int) launcher {
+			return kernels.SumRelationEdges{Out: b, Columns: 3 * w, Values: b, Heads: w, Indptr: b, Edges: b, Owners: b, Base: b, Rows: rows}
 		}},
 		{"cross_entropy sum_losses", "cross_entropy sum_losses", func(int) launcher { return loss }},
 		{"binary_cross_entropy sum_losses", "binary_cross_entropy sum_losses", func(int) launcher {

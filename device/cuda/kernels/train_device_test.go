@@ -186,6 +186,46 @@ func TestEdgeSoftmaxOnDevice(t *testing.T) {
 	}
 }
 
+func TestRelationSoftmaxOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	for i, heads := range []int{1, 2, 3, 4, 8, 40} {
+		for _, rows := range counts {
+			g.reset()
+			r := newRandom(uint64(i))
+			b := r.block(rows, rows+20, 5)
+			relations := r.IntN(5) + 1
+			columns, edges := relations*heads, len(b.indices)
+			scores, own, base := r.floats(b.columns*columns), r.floats(rows*heads), make([]uint32, rows)
+			for i := range base {
+				base[i] = uint32(r.IntN(relations) * heads)
+			}
+			a := kernels.RelationSoftmax{Weights: g.empty(4 * edges * heads), Scores: put(g, scores), Columns: columns, Base: put(g, base), Own: put(g, own),
+				Heads: heads, Slope: 0.2, Indptr: put(g, b.indptr), Indices: put(g, append(b.indices, 0)), Edges: edges, Rows: kernels.Rows(rows)}
+			check(g, a.Launch(g.Stream))
+			weights := make([]float32, edges*heads)
+			plain.RelationSoftmax(weights, scores, columns, base, own, heads, 0.2, b.indptr, b.indices, rows)
+			got := get[float32](g, a.Weights)
+			near(g, "weights", got, weights, 1e-6)
+
+			// From the same weights, the way back is exact.
+			grads := r.floats(edges * heads)
+			gradient := kernels.RelationSoftmaxBackward{RelationSoftmax: a, Grads: put(g, grads), OwnGrads: g.empty(4 * rows * heads)}
+			check(g, gradient.Launch(g.Stream))
+			ownGrads := make([]float32, rows*heads)
+			plain.RelationSoftmaxBackward(grads, ownGrads, got, scores, columns, base, own, heads, 0.2, b.indptr, b.indices, rows)
+			same(g, "gradients", get[float32](g, gradient.Grads), grads)
+			same(g, "own gradients", get[float32](g, gradient.OwnGrads), ownGrads)
+
+			sum := kernels.SumRelationEdges{Out: g.empty(4 * b.columns * columns), Columns: columns, Values: gradient.Grads, Heads: heads,
+				Indptr: put(g, b.tindptr), Edges: put(g, append(b.tedges, 0)), Owners: put(g, append(b.tindices, 0)), Base: a.Base, Rows: kernels.Rows(b.columns)}
+			check(g, sum.Launch(g.Stream))
+			want := make([]float32, b.columns*columns)
+			plain.SumRelationEdges(want, columns, grads, heads, b.tindptr, b.tedges, b.tindices, base, b.columns)
+			same(g, "sums", get[float32](g, sum.Out), want)
+		}
+	}
+}
+
 func TestSgemmOnDevice(t *testing.T) {
 	g := newGPU(t, testMemory)
 	for precision, tolerance := range map[cuda.Precision]float64{cuda.Full: 4e-6, cuda.TF32: 2e-3, cuda.BF16: 2e-2} {

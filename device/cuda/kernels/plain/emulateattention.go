@@ -31,6 +31,26 @@ func edgeSoftmaxBackward(a *arguments) {
 	EdgeSoftmaxBackward(grads, ownGrads, weights, scores, place, heads, slope, indptr, indices, rows)
 }
 
+func relationSoftmax(a *arguments) {
+	weights, scores, columns, base, own, heads, slope := a.floats(), a.floats(), a.int(), a.words32(), a.floats(), a.int(), a.float()
+	indptr, indices := a.words32(), a.words32()
+	rows, _ := a.rows()
+	RelationSoftmax(weights, scores, columns, base, own, heads, slope, indptr, indices, rows)
+}
+
+func relationSoftmaxBackward(a *arguments) {
+	grads, ownGrads, weights, scores, columns, base, own, heads, slope := a.floats(), a.floats(), a.floats(), a.floats(), a.int(), a.words32(), a.floats(), a.int(), a.float()
+	indptr, indices := a.words32(), a.words32()
+	rows, _ := a.rows()
+	RelationSoftmaxBackward(grads, ownGrads, weights, scores, columns, base, own, heads, slope, indptr, indices, rows)
+}
+
+func sumRelationEdges(a *arguments) {
+	out, columns, values, heads, indptr, edges, owners, base := a.floats(), a.int(), a.floats(), a.int(), a.words32(), a.words32(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	SumRelationEdges(out, columns, values, heads, indptr, edges, owners, base, rows)
+}
+
 func sumEdges(a *arguments) {
 	out, values, own, heads := a.floats(), a.floats(), a.floats(), a.int()
 	b := Block{Transposed: true, Indptr: a.words32(), Indices: a.words32(), Place: a.words32()}

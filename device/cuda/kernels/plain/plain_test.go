@@ -227,6 +227,69 @@ func TestBinaryIsTheLoss(t *testing.T) {
 	})
 }
 
+// TestRelationSoftmax: with one relation it is EdgeSoftmax; and its way back is the gradient, by source, relation and row.
+func TestRelationSoftmax(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		rows, heads, relations := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 3).Draw(t, "heads"), rapid.IntRange(1, 3).Draw(t, "relations")
+		sources, columns := rows+2, relations*heads
+		indptr, indices := edges(r, rows, sources)
+		tindptr, owners, tedges := transpose(indptr, indices, sources)
+		scores, own, base := floats(r, sources*columns), floats(r, rows*heads), make([]uint32, rows)
+		for i := range base {
+			base[i] = uint32(r.IntN(relations) * heads)
+		}
+		factors := floats(r, len(indices)*heads)
+		const slope = 0.2
+		weigh := func() ([]float32, float64) {
+			w, sum := make([]float32, len(factors)), 0.0
+			RelationSoftmax(w, scores, columns, base, own, heads, slope, indptr, indices, rows)
+			for i, v := range w {
+				sum += float64(v) * float64(factors[i])
+			}
+			return w, sum
+		}
+		weights, before := weigh()
+		if relations == 1 {
+			both := make([]float32, sources*2*heads) // rows come first
+			for s := range sources {
+				copy(both[s*2*heads:], scores[s*heads:(s+1)*heads])
+				if s < rows {
+					copy(both[(s*2+1)*heads:], own[s*heads:(s+1)*heads])
+				}
+			}
+			want := make([]float32, len(weights))
+			EdgeSoftmax(want, both, nil, heads, slope, indptr, indices, rows)
+			for i := range want {
+				if weights[i] != want[i] {
+					t.Fatalf("weight %d is %v, want %v", i, weights[i], want[i])
+				}
+			}
+		}
+		grads := append([]float32(nil), factors...)
+		ownGrads, scoreGrads := make([]float32, len(own)), make([]float32, len(scores))
+		RelationSoftmaxBackward(grads, ownGrads, weights, scores, columns, base, own, heads, slope, indptr, indices, rows)
+		SumRelationEdges(scoreGrads, columns, grads, heads, tindptr, tedges, owners, base, sources)
+		for _, c := range []struct{ x, grads []float32 }{{scores, scoreGrads}, {own, ownGrads}} {
+			for i := range c.x {
+				const step = 1.0 / 64
+				was := c.x[i]
+				c.x[i] = was + step
+				_, up := weigh()
+				c.x[i] = was - step
+				_, down := weigh()
+				c.x[i] = was
+				if kink := math.Abs(up+down-2*before) > 1e-3; kink {
+					continue // a score changes its sign
+				}
+				if got, want := float64(c.grads[i]), (up-down)/(2*step); math.Abs(got-want) > 0.05 {
+					t.Fatalf("gradient %v, want %v", got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestEdgeSoftmaxBackwardIsTheGradient of the weights' sum, times factors.
 func TestEdgeSoftmaxBackwardIsTheGradient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
