@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 )
 
 // ReversePrefix begins the names of relations that are reverses of others.
@@ -47,6 +48,9 @@ func (im *importing) settleTypes() error {
 	}
 	im.typing = t
 	s.Notes = append(slices.Clone(s.Notes), t.describe(s.LabelledType))
+	if kinds := t.unreached(); kinds != "" {
+		s.Notes = append(s.Notes, fmt.Sprintf("no relation leads to nodes of the types %.300s: they get no messages; --add-reverse-edges yes and --symmetrize add reverses", kinds))
+	}
 	return nil
 }
 
@@ -122,7 +126,7 @@ const mostDescribed = 1000
 // describe tells the types and relations in words.
 func (t *typing) describe(labelled int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d node types: ", len(t.types.Nodes))
+	fmt.Fprintf(&b, "%s: ", units.Of(int64(len(t.types.Nodes)), "node type"))
 	for i, k := range t.types.Nodes {
 		if i > 0 {
 			b.WriteString(", ")
@@ -136,7 +140,7 @@ func (t *typing) describe(labelled int) string {
 		}
 		b.WriteString(")")
 	}
-	fmt.Fprintf(&b, "; %d relations: ", len(t.types.Relations))
+	fmt.Fprintf(&b, "; %s: ", units.Of(int64(len(t.types.Relations)), "relation"))
 	for i := range t.types.Relations {
 		if i > 0 {
 			b.WriteString(", ")
@@ -147,6 +151,17 @@ func (t *typing) describe(labelled int) string {
 		return s
 	}
 	return strings.ToValidUTF8(b.String()[:mostDescribed], "") + " …"
+}
+
+// unreached lists the types that no relation leads to.
+func (t *typing) unreached() string {
+	var kinds []string
+	for i, k := range t.types.Nodes {
+		if _, n := t.types.Into(i); n == 0 {
+			kinds = append(kinds, k.Name)
+		}
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // ways returns the most pairs that an edge of the source becomes. A nil t stands for one type.

@@ -251,6 +251,19 @@ func TestTypedPlan(t *testing.T) {
 	}
 }
 
+// TestTypedNotes names the types that no relation leads to.
+func TestTypedNotes(t *testing.T) {
+	o := typedOptions(filepath.Join(fixtures, "ogb", "hetero"))
+	for _, reverse := range []string{importer.ReverseNo, importer.ReverseYes} {
+		o.Reverse = reverse
+		p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), all.Auto, o, progress.Discard)
+		notes := strings.Join(p.Notes, "\n")
+		if err != nil || strings.Contains(notes, "no relation leads to nodes of the types author: ") != (reverse == importer.ReverseNo) {
+			t.Errorf("%s: %q, %v", reverse, notes, err)
+		}
+	}
+}
+
 // TestTypedRefuses refuses options that do not fit, and sources without types.
 func TestTypedRefuses(t *testing.T) {
 	mag := filepath.Join(fixtures, "ogb", "hetero")
