@@ -349,27 +349,15 @@ func TestOneRelationIsSAGE(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	b := large(rng, false)[0]
 	x := graphtest.Features(b, 20, rng)
-	types := &graph.Types{Nodes: []graph.NodeType{{Name: "node", Count: 1 << 20, Features: true}}, Relations: []graph.Relation{{Name: "edge"}}}
-	if err := types.Check(); err != nil {
-		t.Fatal(err)
-	}
-	typed := *b
-	typed.Types, typed.Degree, typed.Blocks = types, nil, slices.Clone(b.Blocks)
-	for l := range typed.Blocks {
-		k := &typed.Blocks[l]
-		k.Ends, k.Dst = []uint32{uint32(k.NumSrc)}, nil
-		for i := range k.NumDst {
-			k.Dst = append(k.Dst, uint32(i))
-		}
-	}
+	typed := divided(b, 1)
 	plain := newEngine(t, engine.Config{Network: with(model.Model{Kind: model.SAGE}, model.Aggregate, 0.3, 20, 16, 5), Sizes: graphtest.Roomy(b)})
-	m := model.Model{Kind: model.RSAGE, Dims: []int{20, 16, 5}, Dropout: 0.3, Types: recipe.Types(types, 0)}
-	e := newEngine(t, engine.Config{Network: m, Sizes: graphtest.Roomy(&typed)})
+	m := model.Model{Kind: model.RSAGE, Dims: []int{20, 16, 5}, Dropout: 0.3, Types: recipe.Types(typed.Types, 0)}
+	e := newEngine(t, engine.Config{Network: m, Sizes: graphtest.Roomy(typed)})
 	if !slices.Equal(e.opt.weights, plain.opt.weights) {
 		t.Fatal("other initial weights")
 	}
 	for i := range 3 {
-		want, got := step(t, plain, input(t, plain.preparer, b, x)), step(t, e, input(t, e.preparer, &typed, x))
+		want, got := step(t, plain, input(t, plain.preparer, b, x)), step(t, e, input(t, e.preparer, typed, x))
 		if math.Abs(got.Loss-want.Loss) > 1e-6 || got.Correct != want.Correct {
 			t.Errorf("step %d: %+v, GraphSAGE %+v", i, got, want)
 		}
@@ -379,4 +367,56 @@ func TestOneRelationIsSAGE(t *testing.T) {
 			}
 		}
 	}
+}
+
+// BenchmarkTypedStep takes training steps on the blocks of BenchmarkStep, where the edges of a destination are divided among
+// relations. With one relation, R-GraphSAGE does GraphSAGE's work.
+func BenchmarkTypedStep(b *testing.B) {
+	batch, x := benchBatch(128, 172, deepBlocks)
+	batch, x = graphtest.Shuffled(batch, x, 128, rand.New(rand.NewPCG(3, 4)))
+	for _, c := range []struct {
+		m         model.Model
+		relations int
+	}{
+		{model.Model{Kind: model.SAGE}, 0},
+		{model.Model{Kind: model.RSAGE}, 1}, {model.Model{Kind: model.RSAGE}, 3}, {model.Model{Kind: model.RGCN, Bases: 2}, 3},
+		{model.Model{Kind: model.GAT, Heads: 4}, 0},
+		{model.Model{Kind: model.RGAT, Heads: 4}, 1}, {model.Model{Kind: model.RGAT, Heads: 4}, 3},
+	} {
+		b.Run(fmt.Sprintf("%s/%d", c.m.Kind, c.relations), func(b *testing.B) {
+			c.m.Dims, c.m.Orders = []int{128, 256, 256, 172}, repeat(model.Aggregate, 3)
+			if c.relations == 0 {
+				benchStep(b, c.m, batch, x)
+				return
+			}
+			typed := divided(batch, c.relations)
+			c.m.Types, c.m.Orders = recipe.Types(typed.Types, 0), nil
+			benchStep(b, c.m, typed, x)
+		})
+	}
+}
+
+// divided returns the batch of a graph with one type, where the edges of each destination are divided among relations.
+func divided(b *graph.Batch, relations int) *graph.Batch {
+	types := &graph.Types{Nodes: []graph.NodeType{{Name: "node", Count: 1 << 30, Features: true}}}
+	for r := range relations {
+		types.Relations = append(types.Relations, graph.Relation{Name: fmt.Sprint(r)})
+	}
+	if err := types.Check(); err != nil {
+		panic(err)
+	}
+	d := *b
+	d.Types, d.Degree, d.Blocks = types, nil, slices.Clone(b.Blocks)
+	for l := range d.Blocks {
+		k := &d.Blocks[l]
+		k.Ends, k.Indptr, k.Dst = []uint32{uint32(k.NumSrc)}, []uint32{0}, nil
+		for i := range k.NumDst {
+			lo, hi := int(b.Blocks[l].Indptr[i]), int(b.Blocks[l].Indptr[i+1])
+			for r := range relations {
+				k.Indptr = append(k.Indptr, uint32(lo+(hi-lo)*(r+1)/relations))
+			}
+			k.Dst = append(k.Dst, uint32(b.Blocks[l].DstPos(i)))
+		}
+	}
+	return &d
 }
