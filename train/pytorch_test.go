@@ -127,7 +127,7 @@ func (w *world) logits(o Options) map[int][]float32 {
 	}
 	defer samples.Close()
 	d := &w.dataset
-	all := make([]float32, len(d.Labels)*d.Dim)
+	all := make([]float32, len(d.Features)/d.DType.Size())
 	widen(all, d)
 	lo, _ := samples.Valid()
 	_, hi := samples.Test()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/train/cpu"
@@ -82,6 +83,70 @@ func TestPyTorchTrainsTheSame(t *testing.T) {
 		}
 		t.Logf("%s: losses %v, PyTorch Geometric's %v", models[i].Kind, ours[i], theirs)
 	}
+}
+
+// PyTorch Geometric, given a run of a typed graph by docs/python/load.py, computes the logits of the engine.
+func TestPyTorchComputesTypedTheSame(t *testing.T) {
+	python := traintest.PyTorch(t)
+	w := newWorld(t, worldParams{typed: true, fanout: []int{1000, 1000}})
+	pack, graphFile := w.pack(10), typedGraphForPyTorch(t, &w.dataset)
+	for _, m := range []string{"rsage", "rgcn", "rgat"} {
+		o := w.options(pack, func(o *Options) {
+			if o.Model, o.Hidden, o.Heads = m, 8, 4; m == "rgcn" {
+				o.Bases = 2
+			}
+		})
+		w.mustRun(o, nil)
+		ours, theirs := w.logits(o), traintest.PyTorchLogits(t, python, "../docs/python/load.py", o.Out, graphFile)
+		most := 0.0
+		for v, logits := range ours {
+			for c := range logits {
+				most = max(most, math.Abs(float64(logits[c])-theirs[v][c]))
+			}
+		}
+		if len(ours) < 10 || !(most < 1e-4) {
+			t.Errorf("%s: %d nodes' logits differ by up to %v", m, len(ours), most)
+		}
+		t.Logf("%s: %d nodes' logits differ by at most %.2g", m, len(ours), most)
+	}
+}
+
+// typedGraphForPyTorch writes a typed graph in the format of docs/python/load.py, and returns the file.
+func typedGraphForPyTorch(t *testing.T, d *dataset.Raw) string {
+	t.Helper()
+	all := make([]float32, len(d.Features)/d.DType.Size())
+	widen(all, d)
+	x, edges := map[string][][]float32{}, make([][2][]int64, len(d.Types.Relations))
+	for kind, k := range d.Types.Nodes {
+		lo, hi := d.Types.Range(kind)
+		for v := lo; v < hi; v++ {
+			row := make([]float32, d.Dim)
+			if k.Features {
+				copy(row, all[int(v)*d.Dim:])
+			}
+			x[k.Name] = append(x[k.Name], row)
+		}
+	}
+	for r := range edges {
+		edges[r] = [2][]int64{{}, {}}
+	}
+	for row := range d.Types.NumRows() {
+		v, r := d.Types.RowOf(row)
+		from, _ := d.Types.Range(d.Types.Relations[r].Source)
+		to, _ := d.Types.Range(d.Types.Relations[r].Destination)
+		for _, u := range d.Indices[d.Indptr[row]:d.Indptr[row+1]] {
+			edges[r][0], edges[r][1] = append(edges[r][0], int64(u)-from), append(edges[r][1], int64(v)-to)
+		}
+	}
+	text, err := json.Marshal(map[string]any{"x": x, "edge_index": edges})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "graph.json")
+	if err := os.WriteFile(file, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 const typedRate = 0.01

@@ -17,7 +17,7 @@ func TestStoresTrainTypedTheSame(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 600, dim: 20, batch: 30, typed: true})
 	p := w.pack(10)
 	min := w.pack(10, func(o *pack.Options) { o.Policy = packfile.PolicyMin })
-	for _, model := range []string{"rsage", "rgcn"} {
+	for _, model := range []string{"rsage", "rgcn", "rgat"} {
 		a := w.options(p, func(o *Options) { o.Model, o.Hidden, o.Epochs, o.BLAS, o.Dropout = model, 16, 3, "auto", 0.3 })
 		r, want := w.mustRun(a, nil)
 		if len(want) < 10 || r.Epochs[0].BytesRead == 0 {

@@ -143,7 +143,7 @@ def main():
     with open(graph) as f:
         g = json.load(f)
     if model.types:
-        x = {name: torch.tensor(g["x"][name]) for name in model.types["node_types"]}
+        x = {name: torch.tensor(g["x"][name], dtype=torch.float) for name in model.types["node_types"]}
         edges = [torch.tensor(e, dtype=torch.long) for e in g["edge_index"]]
     else:
         x, edges = torch.tensor(g["x"]), torch.tensor(g["edge_index"])

@@ -284,10 +284,11 @@ func TestTypedInfer(t *testing.T) {
 	}
 	k.Indices = append(k.Indices, 2, 0)
 	hub := &graph.Batch{Types: w.types, Blocks: []graph.Block{k}, Input: []uint32{0, 1, 4000}, Labels: []int32{0, 0}}
+	// And many relations, so that the operands of a chunk do not fit at once.
+	wide := divided(graphtest.Shape{Seeds: 700, Classes: 5, Layers: 1, MaxDegree: 60, Fresh: 50}.Batch(rng), 40)
 	for name, m := range typedVariants {
-		for _, b := range []*graph.Batch{b, hub} {
-			dims := append(slices.Repeat([]int{20}, len(b.Blocks)), 5)
-			m, _ := w.model(m, 0.5, dims...)
+		for _, b := range []*graph.Batch{b, hub, wide} {
+			m.Dims, m.Dropout, m.Types = append(slices.Repeat([]int{20}, len(b.Blocks)), 5), 0.5, recipe.Types(b.Types, 0)
 			x := graphtest.Features(b, 20, rng)
 			e := newEngine(t, engine.Config{Network: m, Sizes: graphtest.Roomy(b), Threads: 2})
 			v, err := e.NewEvaluator(graphtest.Roomy(b))

@@ -82,6 +82,7 @@ func (r *Run) configuration() Table {
 	add(true, "widths", numbers(p.Dims, " → "))
 	kind := model.Kind(p.Model)
 	add(kind.Has(model.HeadsOption) && p.Heads > 0, "heads", fmt.Sprint(p.Heads))
+	add(kind.Has(model.BasesOption) && p.Bases > 0, "bases", fmt.Sprint(p.Bases))
 	add(kind.Has(model.AggregatorOption) && p.Aggregator != "", "aggregator", p.Aggregator)
 	add(kind.Has(model.GCNNormOption) && p.GCNNorm != "", "edges weighed by", "degrees in the "+p.GCNNorm)
 	add(p.Norm != "" && p.Norm != "none", "norm", p.Norm)
