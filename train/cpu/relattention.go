@@ -284,8 +284,6 @@ func (b *relationSourceGradient) chunk(worker, lo, hi int) {
 		}
 		if o.scorers.alive[kind] {
 			o.backSources(worker, kind, a, b)
-		} else {
-			clear(o.dx[a*o.in : b*o.in])
 		}
 	}
 	o.below.tail.backward(o.dx, lo, hi)

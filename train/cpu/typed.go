@@ -114,8 +114,7 @@ func (t *typedTail) backward(g []float32, lo, hi int) {
 	d := t.width
 	t.kinds.each(lo, hi, func(kind, lo, hi int) {
 		if !t.kinds.alive[kind] {
-			clear(g[lo*d : hi*d])
-			return
+			return // no gradient is read
 		}
 		sums := t.sums(kind, lo)
 		clear(sums)

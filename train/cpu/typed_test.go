@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -119,40 +120,75 @@ func TestTypedGradients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		c := genTypedCase(t, rng)
-		packed := rapid.Bool().Draw(t, "packed")
-		b, x := c.w.batch(rng, 7, c.m.Classes(), c.fanout, packed)
-		other, y := c.w.batch(rng, 5, c.m.Classes(), c.fanout, !packed)
-		lib := rapid.SampledFrom([]string{blas.Gonum, blas.Auto}).Draw(t, "library")
-		e, err := New(engine.Config{Network: c.m, Sizes: graphtest.Roomy(b, other), Threads: rng.IntN(3) + 1, BLAS: lib, Recipe: recipe.Recipe{Seed: rng.Uint64(), LR: 0.01}})
+		c.checkGradients(t, rng, 7, rapid.SampledFrom([]string{blas.Gonum, blas.Auto}).Draw(t, "library"), rapid.Bool().Draw(t, "packed"))
+	})
+}
+
+// checkGradients takes two steps on batches of this number of seed nodes, and compares the second.
+func (c typedCase) checkGradients(t fataler, rng *rand.Rand, seeds int, lib string, packed bool) {
+	t.Helper()
+	b, x := c.w.batch(rng, seeds, c.m.Classes(), c.fanout, packed)
+	other, y := c.w.batch(rng, 5, c.m.Classes(), c.fanout, !packed)
+	e, err := New(engine.Config{Network: c.m, Sizes: graphtest.Roomy(b, other), Threads: rng.IntN(3) + 1, BLAS: lib, Recipe: recipe.Recipe{Seed: rng.Uint64(), LR: 0.01}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	one := func(b *graph.Batch, x []float32) result {
+		in := &Input{Prepared: new(Prepared), X: x}
+		if err := e.preparer.Prepare(in.Prepared, b); err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.Step(context.Background(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer e.Close()
-		one := func(b *graph.Batch, x []float32) result {
-			in := &Input{Prepared: new(Prepared), X: x}
-			if err := e.preparer.Prepare(in.Prepared, b); err != nil {
-				t.Fatal(err)
-			}
-			r, err := e.Step(t.Context(), in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
+		return r
+	}
+	e.net.poison()
+	one(other, y) // leaves its traces in the buffers
+	ref := newTypedReference(e)
+	r := one(b, x)
+	var nearest float64
+	if ref.factors, nearest = keptUnits(t, e, b); nearest < 1e-6 {
+		return // rounding decides whether a unit is on this side of ReLU's kink
+	}
+	wide := widen(x[:len(b.Input)*c.w.dim])
+	if want := ref.loss(b, wide); !(math.Abs(r.Loss-want) <= 1e-5) {
+		t.Fatalf("loss %v, reference %v", r.Loss, want)
+	}
+	compareDifferences(t, fmt.Sprintf("%+v", c.m), e, func(i int) []float64 { return ref.params[e.plan.Params[i].Name] }, func() float64 { return ref.loss(b, wide) }, 1e-5)
+}
+
+// The same where types end one after the other: nothing leads to the last type, so that the type before it has no rows
+// after the second layer, though the third reads its nodes.
+func TestTypedGradientsWhereTypesEnd(t *testing.T) {
+	types := &graph.Types{
+		Nodes:     []graph.NodeType{{Name: "a", Count: 9, Features: true}, {Name: "b", Count: 9, Features: true}, {Name: "c", Count: 9, Features: true}},
+		Relations: []graph.Relation{{Source: 0, Name: "r", Destination: 0}, {Source: 1, Name: "r", Destination: 0}, {Source: 2, Name: "r", Destination: 1}},
+	}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range typedVariants {
+		rng := rand.New(rand.NewPCG(23, 24))
+		w := newTypedWorld(rng, types, 4, 3)
+		m, ok := w.model(m, 0, 3, 4, 4, 4, 2)
+		if !ok {
+			t.Fatal(name)
 		}
-		e.net.poison()
-		one(other, y) // leaves its traces in the buffers
-		ref := newTypedReference(e)
-		r := one(b, x)
-		var nearest float64
-		if ref.factors, nearest = keptUnits(t, e, b); nearest < 1e-6 {
-			return // rounding decides whether a unit is on this side of ReLU's kink
-		}
-		wide := widen(x[:len(b.Input)*c.w.dim])
-		if want := ref.loss(b, wide); !(math.Abs(r.Loss-want) <= 1e-5) {
-			t.Fatalf("loss %v, reference %v", r.Loss, want)
-		}
-		compareDifferences(t, fmt.Sprintf("%+v", c.m), e, func(i int) []float64 { return ref.params[e.plan.Params[i].Name] }, func() float64 { return ref.loss(b, wide) }, 1e-5)
-	})
+		typedCase{w, m, []int{3, 3, 3, 3}}.checkGradients(t, rng, 7, blas.Gonum, true)
+	}
+}
+
+// The same for types of more rows than a chunk has, that begin within one.
+func TestTypedGradientsOfManyRows(t *testing.T) {
+	for _, m := range []model.Model{typedVariants["rsage elu"], typedVariants["rgat"]} {
+		rng := rand.New(rand.NewPCG(25, 26))
+		w, _ := largeTyped(rng, 2)
+		m, _ = w.model(m, 0, 2, 2, 2)
+		typedCase{w, m, []int{3, 3}}.checkGradients(t, rng, 350, blas.Gonum, false)
+	}
 }
 
 // tinyTypes are papers, which cite papers, authors, who write papers, and venues, to which nothing leads.
@@ -224,7 +260,7 @@ func TestTypedByHand(t *testing.T) {
 }
 
 // largeTyped returns a world with batches of several chunks of rows, of all types.
-func largeTyped(rng *rand.Rand) (*typedWorld, func(packed bool) (*graph.Batch, []float32)) {
+func largeTyped(rng *rand.Rand, dim int) (*typedWorld, func(packed bool) (*graph.Batch, []float32)) {
 	types := &graph.Types{
 		Nodes: []graph.NodeType{{Name: "a", Count: 4000, Features: true}, {Name: "b", Count: 3000, Features: true}, {Name: "c", Count: 900}},
 		Relations: []graph.Relation{{Source: 0, Name: "r", Destination: 0}, {Source: 1, Name: "r", Destination: 0}, {Source: 2, Name: "r", Destination: 0},
@@ -233,7 +269,7 @@ func largeTyped(rng *rand.Rand) (*typedWorld, func(packed bool) (*graph.Batch, [
 	if err := types.Check(); err != nil {
 		panic(err)
 	}
-	w := newTypedWorld(rng, types, 4, 20)
+	w := newTypedWorld(rng, types, 4, dim)
 	return w, func(packed bool) (*graph.Batch, []float32) { return w.batch(rng, 700, 5, []int{3, 3}, packed) }
 }
 
@@ -242,7 +278,7 @@ func largeTyped(rng *rand.Rand) (*typedWorld, func(packed bool) (*graph.Batch, [
 func TestTypedBits(t *testing.T) {
 	want := make(map[string][]uint32)
 	eachBackend(t, func(t *testing.T, lib string) {
-		w, batch := largeTyped(rand.New(rand.NewPCG(3, 4)))
+		w, batch := largeTyped(rand.New(rand.NewPCG(3, 4)), 20)
 		var batches []*graph.Batch
 		var xs [][]float32
 		for range 2 {
@@ -274,7 +310,7 @@ func TestTypedBits(t *testing.T) {
 // An evaluator computes the logits of the reference, with long sums too.
 func TestTypedInfer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	w, batch := largeTyped(rng)
+	w, batch := largeTyped(rng, 20)
 	b, _ := batch(false)
 	// Two destinations of type a; the first has many neighbours by its first relation, and one by its second.
 	const many = 2 * longSum
@@ -315,7 +351,7 @@ func TestTypedInfer(t *testing.T) {
 
 // The engine and its evaluator allocate the predicted bytes.
 func TestTypedMemoryBytes(t *testing.T) {
-	w, batch := largeTyped(rand.New(rand.NewPCG(17, 18)))
+	w, batch := largeTyped(rand.New(rand.NewPCG(17, 18)), 20)
 	b, x := batch(true)
 	for name, m := range typedVariants {
 		m, _ = w.model(m, 0.5, 20, 300, 5)
