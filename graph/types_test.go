@@ -153,8 +153,8 @@ func TestTypedBatch(t *testing.T) {
 		"0 destination positions for 3":    func(b *Batch) { b.Blocks[0].Dst = nil },
 		"0 types of 4 input nodes":         func(b *Batch) { b.Blocks[0].Ends = nil },
 		"input node 2 has type 3 of 3":     func(b *Batch) { b.Blocks[0].Ends, b.InputTypes = nil, []uint32{0, 0, 3, 0} },
-		"and also 4 degrees": func(b *Batch) { b.Degree = []uint32{1, 2, 3, 4} },
-		"author has 1 destinations, but 0":      func(b *Batch) { b.Blocks[0].Ends = []uint32{4, 4, 4} },
+		"and also 4 degrees":               func(b *Batch) { b.Degree = []uint32{1, 2, 3, 4} },
+		"author has 1 destinations, but 0": func(b *Batch) { b.Blocks[0].Ends = []uint32{4, 4, 4} },
 	} {
 		b := typedBatch()
 		forge(b)

@@ -146,8 +146,8 @@ func (w *Work) copyBlocks(b *graph.Batch) {
 	}
 }
 
-// base stores the first columns of the rows' scores, where the model attends to rows: a relation has as many as there are
-// heads.
+// base stores the first columns of the rows' scores, where the model attends to rows: a relation has a column for each
+// head.
 func (w *Work) base(b *graph.Batch) {
 	if b.Types == nil {
 		return
