@@ -4,6 +4,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
 )
 
@@ -53,4 +54,13 @@ func (n *network) combine(elements int, alpha float32, x cuda.Buffer, beta float
 // pad makes the rows of x beyond the count zero, for a product that sums over rows.
 func (n *network) pad(x cuda.Buffer, width int, rows kernels.Count) {
 	n.try(kernels.ZeroPadding{X: x, Stride: width, Width: width, Rows: rows}.Launch(n.stream))
+}
+
+// number enqueues the writing of numbers to a buffer of uint32, if there is one.
+func (n *network) number(to cuda.Buffer, number func(at int) int) {
+	numbers := make([]uint32, to.Bytes()/4)
+	for i := range numbers {
+		numbers[i] = uint32(number(i))
+	}
+	n.try(n.stream.CopyIn(to, binio.Bytes(numbers)))
 }

@@ -3,7 +3,6 @@ package gpu
 import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/train/model"
 )
@@ -78,18 +77,9 @@ func (a *relationAttention) start() {
 	h := a.heads
 	a.byType.start()
 	a.net.try(a.net.stream.Fill(a.spread, 0))
-	a.fill(a.diagonal, func(r int) int { return r*h + r })
-	a.fill(a.stack, func(r int) int { return r%a.in*h + r/a.in })
-	a.fill(a.unstack, func(r int) int { return r%h*a.in + r/h })
-}
-
-// fill stores numbers in a buffer, if there is one.
-func (a *relationAttention) fill(to cuda.Buffer, number func(at int) int) {
-	numbers := make([]uint32, to.Bytes()/4)
-	for i := range numbers {
-		numbers[i] = uint32(number(i))
-	}
-	a.net.try(a.net.stream.CopyIn(to, binio.Bytes(numbers)))
+	a.net.number(a.diagonal, func(r int) int { return r*h + r })
+	a.net.number(a.stack, func(r int) int { return r%a.in*h + r/a.in })
+	a.net.number(a.unstack, func(r int) int { return r%h*a.in + r/h })
 }
 
 // weightsOf returns the matrix of relation r in a list of them.
