@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"diskgnn/dataset/importer/importertest"
@@ -61,6 +62,9 @@ var pageCommands = []pageCommand{
 	{"docs/nvme.md", "cd examples/nvme-overlap", compiles, ""},
 	{"docs/nvme.md", "go run .", compiles, ""},
 
+	{"docs/howto/typed-tutorial.md", "curl ", noDownload, ""},
+	{"docs/howto/typed-tutorial.md", "python3 tables.py", "needs NumPy; arrays of a smaller graph stand in for it", `cp "$FIXTURES"/*.npy .`},
+
 	{"docs/howto/own-store.md", "cp -r path/to/diskgnn/examples", compiles, ""},
 	{"docs/howto/own-store.md", "go mod edit", compiles, ""},
 	{"docs/howto/own-store.md", "go test", compiles, ""},
@@ -76,6 +80,8 @@ var pageCommands = []pageCommand{
 	{"docs/results.md", "diskgnn pack --dataset graph --samples samples --out pack --cache", bigGraph, ":"},
 	{"docs/results.md", "diskgnn-gpu ", noGPU, ""},
 	{"docs/results.md", "python bench/typed/step.py", "needs PyTorch Geometric and a GPU", ""},
+	{"docs/results.md", ".pyg/bin/python bench/typed", "needs PyTorch Geometric, and measures for minutes", ""},
+	{"docs/results.md", "diskgnn import --typed --format typed", "reads downloads; docs/howto/typed-tutorial.md imports a smaller graph", ""},
 	{"docs/results.md", "go run ./bench turns", noGo, ": \\"},
 	{"docs/results.md", "NODES=2000000 DIM=64 MEMORY=128MiB BATCH=128", bigGraph, ": \\"},
 	{"docs/results.md", "FANOUT=5,5 ROUNDS=1 ENGINE=auto", bigGraph, ": \\"},
@@ -194,6 +200,15 @@ func writeFixtures(t *testing.T, dir string) {
 		"edges.csv": edges, "labels.csv": classes,
 		"features.npy": importertest.NPY(fmt.Sprintf("(%d, %d)", nodes, words), features),
 	}
+	// The same nodes as authors, and the words as nodes without features: a typed graph.
+	var author, word, next []int64
+	for i := range int64(nodes) {
+		author, word, next = append(author, i, i), append(word, i%16, 16), append(next, (i+1)%nodes, (i+4)%nodes)
+	}
+	both := fmt.Sprintf("(2, %d)", 2*nodes)
+	tree["uses.npy"] = importertest.NPY(both, append(slices.Clone(author), word...))
+	tree["coauthor.npy"] = importertest.NPY(both, append(slices.Clone(author), next...))
+	tree["labels.npy"] = importertest.Vector(labels)
 	for key, array := range npz {
 		tree["amazon_electronics_computers.npz/"+key] = array
 	}

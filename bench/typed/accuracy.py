@@ -8,7 +8,8 @@ best validation epoch, on samples with the fanout of training. Types without fea
 
 NeighborLoader needs pyg-lib or torch-sparse. This script needs neither: its sampler in NumPy draws as NeighborLoader does. Each
 relation into a node draws its fanout without replacement, and only nodes that the last hop found expand. diskgnn draws
-anew at each hop for all nodes. The convolutions are PyTorch Geometric's, RGCNConv without segment_matmul.
+anew at each hop for all nodes, and so does the sampler for the side anew. So diskgnn beside anew compares the models,
+and anew beside pyg the samplers. The convolutions are PyTorch Geometric's, RGCNConv without segment_matmul.
 """
 
 import argparse
@@ -30,7 +31,7 @@ p = argparse.ArgumentParser()
 p.add_argument("graph")
 p.add_argument("--program", default="diskgnn")
 p.add_argument("--models", nargs="+", choices=("rsage", "rgcn", "rgat"), default=["rsage", "rgcn", "rgat"])
-p.add_argument("--sides", nargs="+", choices=("diskgnn", "pyg"), default=["diskgnn", "pyg"])
+p.add_argument("--sides", nargs="+", choices=("diskgnn", "pyg", "anew"), default=["diskgnn", "pyg", "anew"])
 p.add_argument("--seeds", type=int, default=3)
 p.add_argument("--fanout", default="5,5", help="the seeds' layer last")
 p.add_argument("--epochs", type=int, default=10)
@@ -57,6 +58,7 @@ class Graph:
     """The exported arrays, the in-neighbours of each relation by offsets, and the sampler."""
 
     def __init__(self, data):
+        self.anew = False  # whether all nodes draw at each hop
         self.types, self.relations = data.node_types, data.edge_types
         self.nodes = {t: data[t].num_nodes for t in self.types}
         self.x = {t: data[t].x.float() for t in self.types if "x" in data[t]}
@@ -113,6 +115,8 @@ class Graph:
             first, frontier = counts[-1], {t: np.concatenate(v) for t, v in new.items() if v}
             for t, v in frontier.items():
                 found[t].append(v)
+            if self.anew:
+                first, frontier = {t: 0 for t in self.types}, {t: np.concatenate(v) for t, v in found.items() if v}
             counts.append(count)
             hops.append(edges)
         nodes = {t: np.concatenate(v) if v else np.empty(0, "i8") for t, v in found.items()}
@@ -154,8 +158,9 @@ class Net(torch.nn.Module):
     def forward(self, x, counts, hops):
         for l, conv in enumerate(self.convs):
             deep = len(hops) - l  # later layers need the first hops alone
-            relations = [r for r in self.graph.relations if any(r in h for h in hops[:deep])]
-            edges = {r: torch.from_numpy(np.concatenate([h[r] for h in hops[:deep] if r in h], 1)) for r in relations}
+            used = hops[deep - 1 : deep] if self.graph.anew else hops[:deep]
+            relations = [r for r in self.graph.relations if any(r in h for h in used)]
+            edges = {r: torch.from_numpy(np.concatenate([h[r] for h in used if r in h], 1)) for r in relations}
             x = self.layer(conv, x, edges, counts[deep], counts[deep - 1])
             if l < len(self.convs) - 1:
                 act = F.elu if self.model == "rgat" else F.relu
@@ -204,7 +209,7 @@ def by_diskgnn(model, seed, samples, directory):
 
 
 with tempfile.TemporaryDirectory() as directory:
-    if "pyg" in a.sides:
+    if a.sides != ["diskgnn"]:
         arrays = os.path.join(directory, "arrays")
         run("export", "--dataset", a.graph, "--format", "pyg", "--out", arrays)
         sys.path.insert(0, arrays)
@@ -220,7 +225,11 @@ with tempfile.TemporaryDirectory() as directory:
         for model in a.models:
             for side in a.sides:
                 began = time.perf_counter()
-                got = by_pyg(model, seed, graph) if side == "pyg" else by_diskgnn(model, seed, samples, directory)
+                if side == "diskgnn":
+                    got = by_diskgnn(model, seed, samples, directory)
+                else:
+                    graph.anew = side == "anew"
+                    got = by_pyg(model, seed, graph)
                 scores.setdefault((model, side), []).append(got["test"])
                 print(json.dumps({"graph": a.graph, "model": model, "side": side, "seed": seed} | got | {"seconds": round(time.perf_counter() - began, 1)}), flush=True)
     for (model, side), tests in scores.items():

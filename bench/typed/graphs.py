@@ -8,11 +8,11 @@ holds data of a label:
 physics   Authors and words. The 500 most frequent words are nodes without features: a word is in the keywords of an author,
           and an author uses a word. The next 512 words are the authors' features, 1 if the author uses the word. So no
           word is both. Labels are fields of authors.
-fb100     Students and attributes. Every attribute of the set (a status, gender, major, dorm or school; the columns have no
-          names) is a node without features. The label is the year, and the set has no column for it: the best column
-          tells the year of 88 % of the students who have it (one of the dorms), the median column 24 %. An attribute
-          node has no features, so students would have none, and a degree alone tells little: their features are a
-          projection of their own attributes to 64 columns, by a matrix of random signs.
+fb100     Students and attributes. Every column of the set is an attribute, a node without features. Neither columns nor
+          labels have names, but no column repeats the label: of the columns of more than 200 students, the best one
+          tells the label of 88 % of its students, the median one of 24 %. Without features a student would be known by
+          a degree alone: the features are a projection of the student's own attributes to 64 columns, by a matrix of
+          random signs.
 
 Sets are drawn from the sets of the split, so that an epoch takes seconds: --train, --valid, --test nodes.
 """
