@@ -338,8 +338,14 @@ func (s *Sizes) NewBatchInBits(targetBytes int) Batch {
 		return Batch{}
 	}
 	seeds := s.Dst[layers-1]
-	return Batch{Blocks: make([]Block, layers), Input: make([]uint32, 0, s.Src[0]), Degree: make([]uint32, 0, s.Src[0]),
+	b := Batch{Blocks: make([]Block, layers), Input: make([]uint32, 0, s.Src[0]),
 		Labels: make([]int32, 0, seeds), Targets: make([]byte, 0, seeds*targetBytes)}
+	if more := make([]uint32, 0, s.Src[0]); s.Rows == nil {
+		b.Degree = more
+	} else {
+		b.InputTypes = more
+	}
+	return b
 }
 
 // Bytes returns the memory in bytes of a batch of NewBatch.

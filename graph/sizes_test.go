@@ -16,7 +16,7 @@ func TestSizesBytes(t *testing.T) {
 	} {
 		for _, targets := range []int{0, 3} {
 			b := s.NewBatch(targets)
-			n := 4*(cap(b.Input)+cap(b.Degree)+cap(b.Labels)) + cap(b.Targets) + cap(b.Blocks)*int(unsafe.Sizeof(Block{}))
+			n := 4*(cap(b.Input)+cap(b.Degree)+cap(b.InputTypes)+cap(b.Labels)) + cap(b.Targets) + cap(b.Blocks)*int(unsafe.Sizeof(Block{}))
 			for _, k := range b.Blocks {
 				n += 4 * (cap(k.Indptr) + cap(k.Indices) + cap(k.Dst))
 			}
@@ -32,6 +32,9 @@ func TestSizesOfRows(t *testing.T) {
 	var s, sum Sizes
 	b := typedBatch()
 	s.Cover(b)
+	if typed := s.NewBatch(0); cap(typed.InputTypes) != 4 || typed.Degree != nil {
+		t.Errorf("room for %d types and %d degrees of 4 input nodes", cap(typed.InputTypes), cap(typed.Degree))
+	}
 	if !slices.Equal(s.Rows, []int{5, 4}) || s.RowsOf(1) != 4 || !slices.Equal(s.Dst, []int{3, 2}) {
 		t.Errorf("%+v", s)
 	}

@@ -21,7 +21,7 @@ import numpy as np
 from .device import Device, Host
 from .share import Share
 
-PROTOCOL = 3
+PROTOCOL, TYPED_PROTOCOL = 3, 4
 _MOST_LINE = 1 << 24
 
 
@@ -391,7 +391,7 @@ class _Feed:
         self.hello: Dict[str, Any] = {}
         try:
             self.hello = self._message()
-            if self.hello.get("protocol") != PROTOCOL:
+            if self.hello.get("protocol") != (TYPED_PROTOCOL if "types" in self.hello else PROTOCOL):
                 raise FeedError(f"{command[0]} speaks version {self.hello.get('protocol')} of the feed's protocol, this package version {PROTOCOL}: install both of one release")
             if len(self._fds) != len(self.hello["slots"]):
                 raise FeedError(f"the program sent {len(self._fds)} descriptors for {len(self.hello['slots'])} slots")

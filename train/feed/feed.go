@@ -50,8 +50,12 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Protocol is the version of the messages.
-const Protocol = 3
+// Protocol is the version of the messages, and TypedProtocol the version for typed graphs: a consumer that does not know node
+// types refuses it.
+const (
+	Protocol      = 3
+	TypedProtocol = 4
+)
 
 // MostSlots bounds the slots: a message carries at most 253 descriptors.
 const MostSlots = 250
@@ -268,7 +272,9 @@ func (s *Server) Greet(h Hello) error {
 	if len(s.slots) > MostSlots {
 		return fault.New(fault.ErrUsage, "--slots %d: a consumer takes up to %d", len(s.slots), MostSlots)
 	}
-	h.Protocol = Protocol
+	if h.Protocol = Protocol; h.Types != nil {
+		h.Protocol = TypedProtocol
+	}
 	s.dim, s.dtype = h.Dim, h.DType
 	var files []int
 	for _, sl := range s.slots {
