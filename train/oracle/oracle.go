@@ -1,7 +1,7 @@
 // Package oracle computes the logits of a run from its files and from the formulas, in float64, for
 // tests. It shares no code with the program: it has its own readers of safetensors and of datasets, and
-// the definitions of PyTorch Geometric's SAGEConv, GCNConv and GATConv, written down anew. A run with
-// other tensors than the formulas need is a panic.
+// the definitions of PyTorch Geometric's SAGEConv, GCNConv and GATConv, of HeteroConv and RGCNConv, written down anew.
+// A run with other tensors than the formulas need is a panic.
 package oracle
 
 import (
@@ -31,6 +31,8 @@ type Run struct {
 	Aggregator string
 	GCNNorm    string `json:"gcn_norm"`
 	Heads      int
+	Bases      int
+	Types      *Types
 
 	tensors map[string]tensor
 	used    map[string]bool
@@ -223,7 +225,7 @@ func (r *Run) conv(l int, g *Graph, x [][]float64, out int, last bool) [][]float
 	case "gcn":
 		return addRow(r.propagate(g, r.linear(x, name+"lin.weight", out)), r.parameter(name+"bias", out))
 	case "gat":
-		return addRow(r.attend(l, g, x, out, last), r.parameter(name+"bias", out))
+		return addRow(r.attend(name, g, x, out, last, true), r.parameter(name+"bias", out))
 	}
 	panic(r.Kind)
 }
@@ -282,21 +284,26 @@ func (r *Run) propagate(g *Graph, x [][]float64) [][]float64 {
 	return y
 }
 
-// attend is GATConv: every node has one edge to itself; heads are joined, in the last layer their
+// attend is GATConv: with loops every node has one edge to itself; heads are joined, in the last layer their
 // mean is taken.
-func (r *Run) attend(l int, g *Graph, x [][]float64, out int, last bool) [][]float64 {
+func (r *Run) attend(name string, g *Graph, x [][]float64, out int, last, loops bool) [][]float64 {
 	const slope = 0.2
 	part := out / r.Heads
 	if last {
 		part = out
 	}
-	name := fmt.Sprintf("convs.%d.", l)
 	h := r.linear(x, name+"lin.weight", r.Heads*part)
 	source, destination := r.parameter(name+"att_src", 1, r.Heads, part), r.parameter(name+"att_dst", 1, r.Heads, part)
 	y := make([][]float64, len(x))
 	for v := range x {
 		y[v] = make([]float64, out)
-		from := append(slices.DeleteFunc(slices.Clone(g.From[v]), func(u int) bool { return u == v }), v)
+		from := g.From[v]
+		if loops {
+			from = append(slices.DeleteFunc(slices.Clone(from), func(u int) bool { return u == v }), v)
+		}
+		if len(from) == 0 {
+			continue
+		}
 		for k := range r.Heads {
 			of := func(u int) []float64 { return h[u][k*part : (k+1)*part] }
 			scores := make([]float64, len(from))
