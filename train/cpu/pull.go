@@ -39,23 +39,34 @@ func (e *Engine) newPull(a *device.Arena, l, group int, g *prepare.Whole, weight
 		p.pulling = c.pull(p)
 	case *attentionProducts:
 		p.pulling = c.pull(p)
+	case *relational:
+		p.pulling = c.pull(p)
+	case *relationAttention:
+		p.pulling = c.pull(p)
 	case *projection:
 		p.Row, p.Maps = p.Out, true
 		p.pulling = &pullProjection{p, c}
 	default:
 		panic(fmt.Sprintf("cpu: layer %d cannot pull", l))
 	}
-	if weights != nil {
+	if t, typed := p.layer.tail.(*typedTail); weights != nil && typed {
+		t.activation.begin()
+		t.foldBiases()
+	} else if weights != nil {
 		p.layer.tail.begin()
 	}
 	return p
 }
 
 // InferenceOrders returns the orders of the layers of a Pull for a graph: for layers with the order
-// Auto the cheaper one, by the graph and the widths alone. Attention multiplies first.
+// Auto the cheaper one, by the graph and the widths alone. Attention multiplies first. Layers of typed models have no
+// choice: there are no orders.
 func InferenceOrders(m *model.Model, nodes, edges int64) ([]model.Order, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
+	}
+	if m.Types != nil {
+		return nil, nil
 	}
 	orders := make([]model.Order, m.Layers())
 	for l := range orders {
@@ -79,6 +90,6 @@ func (p *pullProjection) Map(worker int, to, x []float32, _ uint32, n int) {
 	p.tail(worker, to, n)
 }
 
-func (p *pullProjection) Begin(int, []float32, []float32, int)                {}
-func (p *pullProjection) Add(int, []float32, []float64, []float32, []uint32)  {}
-func (p *pullProjection) sums(int, []float32, []float32, []float32, []uint32) {}
+func (p *pullProjection) Begin(int, []float32, []float32, int, *prepare.Lists)                {}
+func (p *pullProjection) Add(int, []float32, []float64, []float32, []uint32, int)             {}
+func (p *pullProjection) sums(int, []float32, []float32, []float32, []uint32, *prepare.Lists) {}

@@ -82,12 +82,12 @@ func pulled(t *testing.T, e *Engine, g *graph.CSC, x []float32, group, fold int,
 		for lo := 0; lo < n; lo += group {
 			nodes := make([]uint32, min(group, n-lo))
 			acc := slices.Repeat([]float32{float32(math.NaN())}, len(nodes)*p.Acc)
-			p.Begin(0, acc, x[lo*p.In:], len(nodes))
+			p.Begin(0, acc, x[lo*p.In:], len(nodes), nil)
 			for i := range nodes {
 				nodes[i] = uint32(lo + i)
 				add(p, acc[i*p.Acc:(i+1)*p.Acc], rows, g, nodes[i], fold, rng)
 			}
-			p.Finish(e.Threads()-1, y[lo*p.Out:], acc, x[lo*p.In:], nodes)
+			p.Finish(e.Threads()-1, y[lo*p.Out:], acc, x[lo*p.In:], nodes, nil)
 		}
 		x = y
 	}
@@ -113,7 +113,7 @@ func add(p *Pull, acc, rows []float32, g *graph.CSC, v uint32, fold int, rng *ra
 		if p.Loops {
 			some = slices.DeleteFunc(slices.Clone(some), func(u uint32) bool { return u == v })
 		}
-		p.Add(0, acc, wide, rows, some)
+		p.Add(0, acc, wide, rows, some, 0)
 		if at = end; at%fold == 0 {
 			unite()
 		}

@@ -53,7 +53,7 @@ func (o *pullLinear) Map(_ int, to, x []float32, first uint32, n int) {
 	}
 }
 
-func (o *pullLinear) Begin(_ int, acc, _ []float32, _ int) {
+func (o *pullLinear) Begin(_ int, acc, _ []float32, _ int, _ *prepare.Lists) {
 	if o.max {
 		fill(acc, float32(math.Inf(-1)))
 	} else {
@@ -61,7 +61,7 @@ func (o *pullLinear) Begin(_ int, acc, _ []float32, _ int) {
 	}
 }
 
-func (o *pullLinear) Add(_ int, acc []float32, _ []float64, x []float32, idx []uint32) {
+func (o *pullLinear) Add(_ int, acc []float32, _ []float64, x []float32, idx []uint32, _ int) {
 	if o.max {
 		kernel.RaiseRows(acc, x, idx)
 	} else {
@@ -69,7 +69,7 @@ func (o *pullLinear) Add(_ int, acc []float32, _ []float64, x []float32, idx []u
 	}
 }
 
-func (o *pullLinear) sums(worker int, z, acc, x []float32, nodes []uint32) {
+func (o *pullLinear) sums(worker int, z, acc, x []float32, nodes []uint32, _ *prepare.Lists) {
 	in, out, sgemm := o.in, o.width, o.net.blas.Sgemm
 	if o.multiply {
 		own := o.products[worker*o.group*out:]

@@ -103,11 +103,16 @@ func (t *typedTail) finish(lo, hi int) {
 			clear(t.data[lo*d : hi*d])
 			return
 		}
-		bias := t.of(t.biases, kind)
-		for i := lo; i < hi; i++ {
-			t.activate(t.data[i*d:(i+1)*d], bias, i)
-		}
+		t.finishKind(kind, lo, hi)
 	})
+}
+
+// finishKind is finish for rows of one type, which has rows in the output.
+func (t *typedTail) finishKind(kind, lo, hi int) {
+	bias, d := t.of(t.biases, kind), t.width
+	for i := lo; i < hi; i++ {
+		t.activate(t.data[i*d:(i+1)*d], bias, i)
+	}
 }
 
 func (t *typedTail) backward(g []float32, lo, hi int) {

@@ -90,7 +90,7 @@ func (j *job) ready(ctx context.Context, o *PredictOptions, a *asked, prepare pr
 // choose finds the nodes and the values that the options name. The caller closes the result.
 func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err error) {
 	f := j.data.Facts()
-	a := &asked{targets: targets{nodes: f.Nodes}}
+	a := &asked{targets: j.everyNode(&f)}
 	own := f.OriginalIDs
 	switch {
 	case o.Nodes == AllNodes:
@@ -101,6 +101,9 @@ func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err erro
 	default:
 		a.ids, err = readNodes(j.fs, o.Nodes, f.Nodes)
 	}
+	if err == nil {
+		err = j.checkNodes(o.Nodes, a.ids)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +111,9 @@ func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err erro
 	if o.Output == Embeddings {
 		if a.last--; a.last < 0 {
 			return nil, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
+		}
+		if t := j.model.Types; t != nil && !j.model.Alive(a.last + 1)[t.Seed] {
+			return nil, fault.New(fault.ErrUsage, "--output embeddings: the hidden layer %d of %s makes no rows of nodes of type %s", a.last, o.Run, t.Nodes[t.Seed])
 		}
 	}
 	a.values = values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(a.last), columns: j.model.Out(a.last)}
@@ -127,7 +133,7 @@ func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err erro
 			return nil, err
 		}
 		a.calls = idsKind(own)
-	} else if a.ids != nil {
+	} else if a.ids != nil || a.first > 0 {
 		a.calls = idsNodes
 	}
 	if o.Nodes != AllNodes && !slices.Contains(splits, o.Nodes) {

@@ -73,6 +73,7 @@ type job struct {
 type step struct {
 	layer    int // or model.InputLayer
 	targets  targets
+	parts    []grid.Part // of the targets, in a typed graph
 	lists    lists
 	sizes    grid.Sizes
 	engine   int64 // bytes of the engine's memory for it
@@ -140,30 +141,19 @@ func (j *job) open(ctx context.Context) (err error) {
 			j.report.Logf("%s", note)
 		}
 	}
-	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
+	if j.data, err = dataset.OpenAny(j.fs, o.Dataset); err != nil {
 		return j.ofDataset(err)
 	}
 	f := j.data.Facts()
+	j.model = j.run.Model()
 	if err := j.checkGraph(&f); err != nil {
 		return err
 	}
-	j.model = j.run.Model()
 	return j.openLayers(ctx, j.run.NewEngine)
-}
-
-// checkKind refuses models that have no layers here.
-func checkKind(m *model.Model) error {
-	if m.Types != nil {
-		return fault.New(fault.ErrUsage, "layers of %s cannot be computed for all neighbours: only batches can, with sampled ones", m.Kind)
-	}
-	return nil
 }
 
 // openLayers opens all that the layers of j.model are computed with, on j.data.
 func (j *job) openLayers(ctx context.Context, newEngine func(o trained.EngineOptions, held, memory int64) (*cpu.Engine, int64, error)) (err error) {
-	if err := checkKind(&j.model); err != nil {
-		return err
-	}
 	o, f := &j.options, j.data.Facts()
 	var how string
 	if j.stack, how, err = j.parts.stack(o.IO, iostack.Options{}); err != nil {
@@ -183,7 +173,7 @@ func (j *job) openLayers(ctx context.Context, newEngine func(o trained.EngineOpt
 		return err
 	}
 	j.fixed = budget.Reserve + iostack.Held(j.stack) + engine + pieces.Memory(dataset.Granule, j.features.Compressed()) +
-		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
+		12*(f.FeatureRows()*int64(f.RowBytes())/dataset.Granule+1)
 	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)
 	}
@@ -198,6 +188,11 @@ func (j *job) openLayers(ctx context.Context, newEngine func(o trained.EngineOpt
 func (j *job) chooseEngine() error {
 	o := &j.options
 	if o.Engine == decide.EngineCPU {
+		return nil
+	}
+	if kind := j.model.Kind; j.model.Types != nil && o.Engine == decide.EngineGPU {
+		return fault.New(fault.ErrUsage, "--engine %s: layers of %s are computed for all neighbours by --engine %s alone", o.Engine, kind, decide.EngineCPU)
+	} else if j.model.Types != nil {
 		return nil
 	}
 	weights, err := j.engine.Snapshot(nil)
@@ -236,6 +231,9 @@ func (j *job) libraries() (engine, blas, processor string) {
 // the same preprocessing.
 func (j *job) checkGraph(f *dataset.Facts) error {
 	o := &j.options
+	if err := j.checkTypes(f); err != nil {
+		return err
+	}
 	if j.scores {
 		if err := j.data.CheckLabelled(); err != nil {
 			return err
@@ -267,6 +265,32 @@ func (j *job) checkGraph(f *dataset.Facts) error {
 		j.report.Logf("%s is another graph than the one that %s was trained on", o.Dataset, o.Run)
 	default:
 		j.report.Logf("%s is another graph than the one that %s was trained on; the run does not record the preprocessing of its graph: make sure that both graphs were preprocessed alike", o.Dataset, o.Run)
+	}
+	return nil
+}
+
+// checkTypes refuses a graph with other types than the model's.
+func (j *job) checkTypes(f *dataset.Facts) error {
+	m := &j.model
+	switch {
+	case m.Types == nil:
+		return j.data.CheckUntyped()
+	case f.Types == nil:
+		return fault.New(fault.ErrInput, "%s has no node types, but %s was trained on a graph with %d", j.options.Dataset, j.options.Run, len(m.Types.Nodes))
+	}
+	same := len(f.Types.Nodes) == len(m.Types.Nodes) && len(f.Types.Relations) == len(m.Types.Relations)
+	for i := 0; same && i < len(m.Types.Nodes); i++ {
+		same = f.Types.Nodes[i].Name == m.Types.Nodes[i]
+	}
+	for r := 0; same && r < len(m.Types.Relations); r++ {
+		same = model.Relation(f.Types.Relations[r]) == m.Types.Relations[r]
+	}
+	if !same {
+		return fault.New(fault.ErrInput, "%s has other node types or relations than the graph that %s was trained on", j.options.Dataset, j.options.Run)
+	}
+	if j.scores && f.LabelledType != m.Types.Seed {
+		return fault.New(fault.ErrInput, "the labels of %s are of nodes of type %s, but %s was trained on labels of type %s",
+			j.options.Dataset, m.Types.Nodes[f.LabelledType], j.options.Run, m.Types.Nodes[m.Types.Seed])
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func (j *job) reopenAll(ctx context.Context, list []keptState) (from int, in, ou
 
 // stateOf returns the state of step k, without a place.
 func (j *job) stateOf(k int) *state {
-	return &state{nodes: j.data.Facts().Nodes, width: j.steps[k].sizes.Shape.Out, of: j.options.stateType(), threads: j.options.Threads}
+	return &state{nodes: j.steps[k].sizes.Targets, width: j.steps[k].sizes.Shape.Out, of: j.options.stateType(), threads: j.options.Threads}
 }
 
 // say tells where the work goes on: with step k, of which out has the first rows.

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/train/cpu"
 	"diskgnn/train/exact/grid"
+	"diskgnn/train/model"
 	"diskgnn/train/score"
 )
 
@@ -89,7 +90,7 @@ func (j *job) step(ctx context.Context, k int, in, out *state, emit emitting) er
 	if in != nil {
 		table = in.table()
 	}
-	l := &grid.Layer{Plan: s.plan, Table: *table, Guard: j.topology.Guard, Targets: s.targets.ids, Long: s.lists.long,
+	l := &grid.Layer{Plan: s.plan, Table: *table, Guard: j.topology.Guard, Targets: s.targets.ids, Parts: s.parts, Long: s.lists.long,
 		Threads: j.options.Threads, Stack: j.stack, Wires: j.wires}
 	if j.gpu != nil {
 		l.GPU = &grid.GPU{On: j.gpu.on, Model: &j.model, Layer: s.layer, Weights: j.gpu.weights, Graph: j.graph, Shape: s.sizes.Shape}
@@ -126,17 +127,25 @@ func (j *job) count(s *step, read *grid.Cost, seconds float64) {
 		j.costs = append(j.costs, score.LayerCost{Layer: s.cost()})
 	}
 	c := &j.costs[s.cost()]
-	c.Order, c.Nodes, c.Edges = string(j.model.Orders[s.cost()]), int64(s.targets.len()), s.lists.edges
+	c.Order, c.Nodes, c.Edges = j.order(s), int64(s.targets.len()), s.lists.edges
 	c.Ranges, c.Blocks, c.Sources = int(s.passes()), s.plan.Blocks, s.passes()*s.sizes.Nodes
 	c.BytesRead += read.BytesRead
 	c.Seconds += seconds
 	c.ReadSeconds += read.ReadSeconds
 	c.ComputeSeconds = c.Seconds - c.ReadSeconds
 	if !s.inMemory {
-		c.BytesWritten += s.state / s.sizes.Nodes * (s.sizes.Nodes - s.kept)
+		c.BytesWritten += s.state / s.sizes.Targets * (s.sizes.Targets - s.kept)
 	}
 	j.report.Logf("layer %d: %s in %s, %s read, %s (waiting for rows %s, computing %s)", s.cost(), units.Of(c.Nodes, "node"), Passes(int64(c.Ranges)),
 		budget.FormatBytes(read.BytesRead), units.Seconds(seconds), units.Seconds(read.ReadSeconds), units.Seconds(seconds-read.ReadSeconds))
+}
+
+// order returns the order of the step's layer.
+func (j *job) order(s *step) string {
+	if j.model.Orders == nil {
+		return string(model.Aggregate)
+	}
+	return string(j.model.Orders[s.cost()])
 }
 
 // passes returns the number of tiles that this process computes.
@@ -151,7 +160,7 @@ func (s *step) passes() int64 {
 // skip counts a layer that an earlier process has computed.
 func (j *job) skip(s *step) {
 	if s.cost() == len(j.costs) {
-		j.costs = append(j.costs, score.LayerCost{Layer: s.cost(), Order: string(j.model.Orders[s.cost()])})
+		j.costs = append(j.costs, score.LayerCost{Layer: s.cost(), Order: j.order(s)})
 	}
 }
 

@@ -3,13 +3,11 @@ package exact
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -17,7 +15,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/train/model"
@@ -218,16 +215,5 @@ func TestMultiLabelOracle(t *testing.T) {
 				t.Errorf("%s: class %d of node %d is %d, the oracle's logit %v", m.Kind, i%11, i/11, has, y)
 			}
 		}
-	}
-}
-
-// Typed models are refused before anything is computed.
-func TestTypedModelsAreRefused(t *testing.T) {
-	raw := datasettest.Params{Nodes: 20, Dim: 4, Classes: 2, Seed: 1}.Raw()
-	types := &model.Types{Nodes: []string{"node"}, Relations: []model.Relation{{Name: "edge"}}}
-	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.RGCN, Dims: []int{4, 2}, Types: types})
-	_, err := Evaluate(t.Context(), disk, w.options(), progress.Discard)
-	if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "layers of rgcn") {
-		t.Error(err)
 	}
 }

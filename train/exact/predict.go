@@ -88,13 +88,17 @@ func (j *job) finished(ctx context.Context, o *PredictOptions) (_ *Prediction, e
 	if j.run, err = trained.Open(j.fs, o.Run); err != nil {
 		return nil, err
 	}
-	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
+	if j.data, err = dataset.OpenAny(j.fs, o.Dataset); err != nil {
 		return nil, err
 	}
 	if _, err := j.run.HashWeights(o.Weights); err != nil {
 		return nil, err
 	}
 	j.other, j.model = !j.run.TrainedOn(j.data.Fingerprint()), j.run.Model()
+	f := j.data.Facts()
+	if err := j.checkTypes(&f); err != nil {
+		return nil, err
+	}
 	a, err := j.choose(ctx, o)
 	if err != nil {
 		return nil, err

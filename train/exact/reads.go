@@ -19,10 +19,10 @@ type reads struct {
 // reads returns the reads of the steps' plans.
 func (j *job) reads() (r reads) {
 	f := j.data.Facts()
-	r.features = f.Nodes * int64(f.RowBytes())
+	r.features = f.FeatureRows() * int64(f.RowBytes())
 	for k := range j.steps {
 		s := &j.steps[k]
-		r.once += s.sizes.Table.Bytes(0, f.Nodes)
+		r.once += s.sizes.Table.Bytes(0, s.sizes.Nodes)
 		r.bytes += s.plan.Read()
 	}
 	return r

@@ -170,10 +170,10 @@ func (s *scratch) close() error {
 	return nil
 }
 
-// state is the output of a step for all nodes: rows in node order, in memory, or in a file with a checksum
+// state is the output of a step for all nodes that it computes: rows in node order, in memory, or in a file with a checksum
 // in memory for every granule. It is a pieces.File.
 type state struct {
-	nodes   int64
+	nodes   int64 // with rows
 	width   int
 	of      dtype.Type
 	threads int // that write to memory

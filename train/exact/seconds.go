@@ -3,6 +3,7 @@ package exact
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"diskgnn/dataset"
@@ -28,12 +29,19 @@ const (
 )
 
 // speed is the measured time of a step in seconds: of a target with its edges and its output row, and of a row of
-// the table that passes by a tile.
-type speed struct{ target, pass float64 }
+// the table that passes by a tile. In a typed graph, a target stands for its number of lists.
+type speed struct {
+	target, pass float64
+	lists        int // of a target; 0: targets are counted
+}
 
 // seconds returns the computing time of a step.
 func (v speed) seconds(s *step) float64 {
-	return v.target*float64(s.sizes.Targets) + v.pass*float64(s.sizes.Nodes*max(1, s.plan.Tiles))
+	targets := float64(s.sizes.Targets)
+	if v.lists > 0 {
+		targets = float64(s.lists.count) / float64(v.lists)
+	}
+	return v.target*targets + v.pass*float64(s.sizes.Nodes*max(1, s.plan.Tiles))
 }
 
 // readRate reads pieces of the features from the first on, as a step does, and returns the bytes per second.
@@ -66,11 +74,16 @@ func (j *job) readRate(ctx context.Context) (rate float64, err error) {
 }
 
 // speed measures the speed of a step on a sample: a random graph with the mean number of edges of a node, and rows
-// of ones.
+// of ones. In a typed graph all targets are of the type with the most lists.
 func (j *job) speed(ctx context.Context, s *step) (v speed, err error) {
-	nodes, degree := j.sample(s)
+	part := s.most()
+	nodes, degree := j.sample(s, part)
 	sizes := s.sizes
 	sizes.Nodes, sizes.Targets, sizes.IDs, sizes.Long, sizes.Need = nodes, nodes, nil, 0, nil
+	if s.parts != nil {
+		part.Lo, part.Hi, part.Node, part.Begin, part.Own = 0, int(nodes), 0, 0, min(part.Own, 0)
+		sizes.Parts, v.lists = []grid.Part{part}, len(part.Links)
+	}
 	host, err := device.NewHost(int(binio.AlignUp(nodes, int64(grid.Group))) * 4 * s.sizes.Shape.In)
 	if err != nil {
 		return v, err
@@ -86,19 +99,20 @@ func (j *job) speed(ctx context.Context, s *step) (v speed, err error) {
 		return v, nil // the step is this small itself
 	}
 	plan.Block = min(plan.Block, cutIn(nodes, s.plan.Blocks)) // lists are cut by blocks as in the step
-	g := sampled(nodes, degree)
+	g := sampled(nodes*int64(part.Rows), nodes, degree)
 	whole := &prepare.Whole{Graph: g, Weighing: j.model.Weighing()}
 	if j.model.CountsBlocks() {
 		whole.Out = make([]uint32, nodes)
 	}
-	l := &grid.Layer{Table: *sizes.Table, Guard: func(fn func() error) error { return fn() }, Threads: j.options.Threads,
+	l := &grid.Layer{Table: *sizes.Table, Parts: sizes.Parts, Guard: func(fn func() error) error { return fn() }, Threads: j.options.Threads,
 		Pull: j.engine.NewPull(s.layer, grid.Group, whole), Passed: func(int64) {}}
 	if sizes.Edges {
 		l.Graph = g
 	}
 	one, err := timed(ctx, l, plan)
 	if err != nil || !sizes.Edges {
-		return speed{pass: one / float64(nodes)}, err
+		v.pass = one / float64(nodes)
+		return v, err
 	}
 	plan.Tile = cutIn(nodes, probeTiles)
 	tiles := (nodes + int64(plan.Tile) - 1) / int64(plan.Tile)
@@ -117,22 +131,38 @@ func cutIn(rows, parts int64) int {
 	return int(binio.AlignUp((rows+parts-1)/parts, int64(grid.Group)))
 }
 
-// sample returns the nodes and the edges a node of the sample for a step, for which it has the time and the memory.
-func (j *job) sample(s *step) (nodes, degree int64) {
-	degree = s.lists.edges / max(1, s.sizes.Targets)
+// most returns the step's part with the most lists, with links of their own. A graph without types has one.
+func (s *step) most() grid.Part {
+	most, best := int64(-1), grid.Part{Rows: 1, Links: []grid.Link{{}}}
+	for _, p := range s.parts {
+		if n := int64(p.Hi-p.Lo) * int64(len(p.Links)); n > most {
+			most, best = n, p
+		}
+	}
+	best.Links = slices.Clone(best.Links)
+	for i := range best.Links {
+		best.Links[i].Shift = 0
+	}
+	return best
+}
+
+// sample returns the nodes, and the edges of a list, of the sample for a step, for which it has the time and the memory.
+func (j *job) sample(s *step, part grid.Part) (nodes, degree int64) {
+	degree = s.lists.edges / max(1, s.sizes.AllLists())
+	rows, lists := int64(part.Rows), int64(len(part.Links))
 	shape, group := &s.sizes.Shape, int64(grid.Group)
-	work := degree*int64(shape.Row+shape.In) + 4*int64(shape.In)*int64(shape.Out)
-	bytes := 4*int64(shape.In+shape.Acc) + 4*degree + 24
+	work := lists*degree*int64(shape.Row+shape.In) + 4*max(1, lists)*int64(shape.In)*int64(shape.Out)
+	bytes := 4*(int64(shape.In)+lists*int64(shape.Acc)) + 4*rows*degree + 16 + 8*rows
 	nodes = min(probeRows, s.sizes.Nodes, probeWork/work, s.plan.Memory/(2*bytes))
 	nodes = max(nodes/group*group, min(group, s.sizes.Nodes))
 	return nodes, min(degree, nodes)
 }
 
-// sampled returns a random graph in which each node has the given number of in-neighbours.
-func sampled(nodes, degree int64) *graph.CSC {
-	g := &graph.CSC{Indptr: make([]int64, nodes+1), Indices: make([]uint32, 0, nodes*degree)}
+// sampled returns a random graph of this number of lists, each of degree of the nodes.
+func sampled(lists, nodes, degree int64) *graph.CSC {
+	g := &graph.CSC{Indptr: make([]int64, lists+1), Indices: make([]uint32, 0, lists*degree)}
 	rng := rand.New(rand.NewPCG(1, uint64(nodes)))
-	for v := range nodes {
+	for v := range lists {
 		for i := range degree { // one of each range of nodes, so that the list ascends
 			lo, hi := nodes*i/degree, nodes*(i+1)/degree
 			g.Indices = append(g.Indices, uint32(lo+rng.Int64N(hi-lo)))

@@ -75,7 +75,7 @@ func TestPlanHasSeconds(t *testing.T) {
 
 // By hand: lists of a sample ascend, one source from each of equal ranges; a sample has bounded rows, work and memory.
 func TestSamples(t *testing.T) {
-	g := sampled(6, 3)
+	g := sampled(6, 6, 3)
 	if !slices.Equal(g.Indptr, []int64{0, 3, 6, 9, 12, 15, 18}) {
 		t.Error(g.Indptr)
 	}
@@ -92,7 +92,7 @@ func TestSamples(t *testing.T) {
 	of := func(nodes, targets, edges, memory int64, in int) (int64, int64) {
 		s := &step{lists: lists{edges: edges}, plan: grid.Plan{Memory: memory}}
 		s.sizes.Nodes, s.sizes.Targets, s.sizes.Shape.In, s.sizes.Shape.Row, s.sizes.Shape.Acc, s.sizes.Shape.Out = nodes, targets, in, in, in, in
-		return (&job{}).sample(s)
+		return (&job{}).sample(s, s.most())
 	}
 	for _, c := range []struct{ nodes, targets, edges, memory, in, want, degree int64 }{
 		{1 << 20, 1 << 20, 5 << 20, 1 << 40, 4, 1 << 16, 5},

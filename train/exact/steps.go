@@ -2,10 +2,8 @@ package exact
 
 import (
 	"context"
-	"math"
 
 	"diskgnn/dataset"
-	"diskgnn/internal/fault"
 	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
 )
@@ -17,6 +15,10 @@ func (s *step) cost() int { return max(0, s.layer) }
 func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 	f := j.data.Facts()
 	all := targets{nodes: f.Nodes}
+	parts, err := j.layerParts(last, &t)
+	if err != nil {
+		return err
+	}
 	j.steps = nil
 	if j.model.InputProjection > 0 {
 		j.steps = append(j.steps, step{layer: model.InputLayer, targets: all})
@@ -27,12 +29,21 @@ func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 	final := &j.steps[len(j.steps)-1]
 	final.targets = t
 	var counted lists // of all nodes
-	table := &grid.Table{Rows: f.Nodes, Width: f.Dim, DType: f.DType, File: j.features, Granule: dataset.Granule}
+	table := &grid.Table{Rows: featured(&f), Width: f.Dim, DType: f.DType, File: j.features, Granule: dataset.Granule}
 	for k := range j.steps {
 		s := &j.steps[k]
 		var err error
+		lists := int64(s.targets.len())
 		switch {
 		case s.layer == model.InputLayer:
+		case parts != nil:
+			if s.parts = parts[s.layer]; s != final {
+				s.targets = targets{nodes: int64(s.parts[len(s.parts)-1].Hi)}
+			}
+			if s.lists, err = j.measureParts(ctx, s); err != nil {
+				return err
+			}
+			lists = s.lists.count
 		case s.targets.ids != nil || counted.edges == 0:
 			if s.lists, err = j.measure(ctx, &s.targets); err != nil {
 				return err
@@ -43,15 +54,15 @@ func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 		default:
 			s.lists = counted
 		}
-		s.sizes = grid.Sizes{Nodes: f.Nodes, Targets: int64(s.targets.len()), IDs: s.targets.ids, Long: s.lists.long,
-			Edges: s.layer != model.InputLayer, Threads: j.options.Threads, Table: table, Lists: 4*s.lists.edges + 8*int64(s.targets.len())}
+		s.sizes = grid.Sizes{Nodes: table.Rows, Targets: int64(s.targets.len()), IDs: s.targets.ids, Parts: s.parts, Long: s.lists.long,
+			Edges: s.layer != model.InputLayer, Threads: j.options.Threads, Table: table, Lists: 4*s.lists.edges + 8*lists}
 		if j.gpu != nil {
 			s.sizes.Shape, s.sizes.GPU = j.gpu.sizes(&j.model, s.layer, s.lists.groups)
 		} else {
 			s.engine, s.sizes.Shape = j.engine.PullBytes(s.layer, grid.Group)
 		}
 		if s != final {
-			t := &state{width: s.sizes.Shape.Out, nodes: f.Nodes, of: j.options.stateType()}
+			t := &state{width: s.sizes.Shape.Out, nodes: s.sizes.Targets, of: j.options.stateType()}
 			s.state = t.bytes()
 			table = t.table()
 		}
@@ -65,8 +76,8 @@ func (j *job) measure(ctx context.Context, t *targets) (n lists, err error) {
 		n, err = t.measure(ctx, &j.topology.CSC)
 		return err
 	})
-	if err == nil && n.most >= math.MaxUint32 {
-		err = fault.New(fault.ErrInput, "%s: a node has %d neighbours; this program computes only nodes with fewer than %d", j.options.Dataset, n.most, int64(math.MaxUint32))
+	if err == nil {
+		err = n.check(j.options.Dataset)
 	}
 	return n, j.ofDataset(err)
 }
@@ -79,6 +90,9 @@ func (j *job) findNeeded(ctx context.Context, s *step) error {
 	t := s.sizes.Table
 	if s.targets.ids == nil || s.lists.edges > fewPieces*int64(t.Pieces()) {
 		return nil
+	}
+	if s.parts != nil {
+		return j.findNeededOfParts(ctx, s)
 	}
 	need := make([]bool, t.Pieces())
 	return j.ofDataset(j.topology.Guard(func() error {

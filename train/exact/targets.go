@@ -15,8 +15,9 @@ import (
 
 // targets are the nodes that a layer is computed for, ascending.
 type targets struct {
-	nodes int64    // of the graph
-	ids   []uint32 // nil: all of them
+	ids   []uint32 // nil: a range of nodes
+	first uint32   // of the range
+	nodes int64    // in the range
 	// calls says how rows of the nodes are called, and own has the original ids, if these are meant.
 	calls idsKind
 	own   *dataset.IDs
@@ -66,7 +67,7 @@ func (t *targets) at(i int) uint32 {
 	if t.ids != nil {
 		return t.ids[i]
 	}
-	return uint32(i)
+	return t.first + uint32(i)
 }
 
 // checkEvery is the number of targets between two checks of the context.
@@ -74,8 +75,17 @@ const checkEvery = 1 << 12
 
 // lists are the counts of targets' lists of sources.
 type lists struct {
-	edges, long, most int64   // in all; lists longer than grid.Fold; of one target
+	count             int64   // of the lists, in a typed graph
+	edges, long, most int64   // in all; lists longer than grid.Fold; of one list
 	groups            []int64 // of each grid.GPUGroup targets
+}
+
+// check refuses a list of the dataset that is too long to be counted in 32 bits.
+func (n *lists) check(data string) error {
+	if n.most < math.MaxUint32 {
+		return nil
+	}
+	return fault.New(fault.ErrInput, "%s: a node has %d neighbours; this program computes only nodes with fewer than %d", data, n.most, int64(math.MaxUint32))
 }
 
 // measure counts the in-edges of all targets. It touches the graph: call it under Guard.

@@ -37,7 +37,7 @@ type ValidationOptions struct {
 	Threads int
 	IO      string // a kind that iostack/all knows
 	BLAS    string
-	// GPU computes the layers, and is the caller's; nil: the CPU does.
+	// GPU computes the layers, and is the caller's; nil, or with a typed model: the CPU does.
 	GPU device.GPU
 }
 
@@ -59,6 +59,9 @@ type set struct {
 // OpenValidator opens the inputs, and takes all memory but the memory for a score. A dataset other than the one of the
 // training batches is an error of kind fault.ErrLineage. The caller closes the validator before the GPU.
 func OpenValidator(ctx context.Context, fsys vfs.FS, o ValidationOptions, rep progress.Reporter) (*Validator, error) {
+	if o.Model.Types != nil {
+		o.GPU = nil
+	}
 	j := &job{fs: fsys, report: quiet{rep}, parts: parts{stack: all.Open, gpu: cuda.DeviceOf(o.GPU)}, model: o.Model, states: o.Scratch,
 		options: Options{Run: o.Run, Dataset: o.Dataset, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Engine: decide.EngineCPU}}
 	if o.GPU != nil {
@@ -74,11 +77,15 @@ func OpenValidator(ctx context.Context, fsys vfs.FS, o ValidationOptions, rep pr
 
 func (v *Validator) open(ctx context.Context, o *ValidationOptions) (err error) {
 	j := v.job
-	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
+	if j.data, err = dataset.OpenAny(j.fs, o.Dataset); err != nil {
 		return j.ofDataset(err)
 	}
 	if got := j.data.Fingerprint(); got != o.Lineage {
 		return fault.New(fault.ErrLineage, "%s is of the dataset %.12s…, but --dataset %s is %.12s…: exact validation needs the dataset of the batches", o.Batches, o.Lineage, o.Dataset, got)
+	}
+	f := j.data.Facts()
+	if err := j.checkTypes(&f); err != nil {
+		return err
 	}
 	err = j.openLayers(ctx, func(e trained.EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
 		return trained.EmptyEngine(o.Model, e, held, memory)
@@ -86,7 +93,6 @@ func (v *Validator) open(ctx context.Context, o *ValidationOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	f := j.data.Facts()
 	held, making := examBytes(&f, o.Metric, o.Splits)
 	if err := budget.Check("exact validation", j.fixed+held+making, o.Memory); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // weighed, but node by node. Any number of goroutines may share one. It reads the graph, which its
 // callers guard.
 type Whole struct {
-	Graph *graph.CSC
+	Graph *graph.CSC // in a typed graph v, below, is a row of it: it counts the row's sources
 	// Out has the number of edges that begin at each node. Only model.ByBlock needs it.
 	Out      []uint32
 	Weighing model.Weighing

@@ -15,6 +15,12 @@
 // once for each block; the topology is a mapping, so that blocks after the first find it in the page cache,
 // where there is room.
 //
+// In a typed graph (graph.Types), a destination has a list of sources for each relation into its type, and an
+// accumulator for each list. Its lists follow each other, so a tile of destinations is a range of lists; below, a
+// list stands for a destination. The table has rows of the types that the layer reads: layer 0's are the features,
+// other layers' are the rows of the destinations of the layer before. Part and Link say where a type's rows lie.
+// Lists of sources without rows there, which would be zeros, are left out.
+//
 // A destination adds every row to its accumulator itself, in the order of its list (train/cpu's Pull).
 // Lists longer than Fold are summed in blocks of Fold positions, and these in float64. Rows are multiplied
 // in groups of Group at absolute numbers. So the result has the same bits for any size of tiles and
@@ -60,9 +66,10 @@ type Layer struct {
 	Table   Table     // input rows
 	Graph   *graph.CSC
 	Guard   func(fn func() error) error // runs a function that reads the graph: see dataset.Topology
-	Targets []uint32                    // destinations, ascending; nil: all nodes
-	Long    int64                       // targets with lists longer than Fold
-	Need    []bool                      // pieces of Table with a source of a target or, if Pull.Last, its own row; nil: all
+	Targets []uint32                    // destinations, ascending; nil: all nodes, or the parts' destinations
+	Parts   []Part                      // of the destinations, in a typed graph
+	Long    int64                       // lists longer than Fold
+	Need    []bool                      // pieces of Table with a source of a target or, if Finish reads it, its own row; nil: all
 	Threads int
 	Stack   iostack.Stack
 	Wires   *pieces.Buffers
@@ -86,8 +93,9 @@ type run struct {
 	count   int // targets
 	tiler   tiler
 	mem     *device.Host
+	of      []Part    // of the destinations; in a graph without types there is one
 	longest int64     // long lists in a tile
-	long    []uint32  // destinations of the tile with long lists, ascending
+	long    []uint32  // long lists of the tile, ascending
 	mapped  []float32 // output rows of a window; before that the tiler's
 	windows [2][]float32
 	kept    []float32      // own rows of the tile, where they are kept
@@ -160,7 +168,11 @@ func (l *Layer) Run(ctx context.Context, emit func(ctx context.Context, lo int, 
 
 // newRun describes a run.
 func (l *Layer) newRun() *run {
-	r := &run{Layer: l, PullShape: l.shape(), count: l.targets(), longest: min(l.Long, int64(l.Plan.Tile))}
+	r := &run{Layer: l, PullShape: l.shape(), count: l.targets(), of: l.Parts}
+	r.longest = min(l.Long, int64(mostLists(l.Parts, l.Plan.Tile)))
+	if r.of == nil {
+		r.of = untyped(r.count)
+	}
 	if l.Graph == nil {
 		r.Acc = 0
 	}
@@ -180,13 +192,16 @@ func (l *Layer) shape() prepare.PullShape {
 
 // targets returns the number of destinations.
 func (l *Layer) targets() int {
-	if l.Targets != nil {
+	switch {
+	case l.Targets != nil:
 		return len(l.Targets)
+	case len(l.Parts) > 0:
+		return l.Parts[len(l.Parts)-1].Hi
 	}
 	return int(l.Table.Rows)
 }
 
-// node returns the i-th target.
+// node returns the i-th target of a graph without types.
 func (l *Layer) node(i int) uint32 {
 	if l.Targets != nil {
 		return l.Targets[i]
@@ -266,9 +281,17 @@ func (r *run) begin(ctx context.Context, lo, hi int) error {
 
 // keep copies the rows of targets from lo to hi among the rows x, of n nodes from first on.
 func (r *run) keep(lo, hi, first, n int, x []float32) {
-	i := selection{lo: lo, hi: hi, ids: r.Targets}.at(first)
-	for ; i < hi && int(r.node(i)) < first+n; i++ {
-		copy(r.kept[(i-lo)*r.In:(i-lo+1)*r.In], x[(int(r.node(i))-first)*r.In:])
+	s := r.ownRows(lo, hi)
+	for i := s.at(first); i < hi; {
+		row, many := s.run(i, hi)
+		if row >= int64(first+n) {
+			return
+		}
+		if row >= 0 {
+			many = min(many, first+n-int(row))
+			copy(r.kept[(i-lo)*r.In:(i-lo+many)*r.In], x[(int(row)-first)*r.In:])
+		}
+		i += many
 	}
 }
 
@@ -295,36 +318,31 @@ func (r *run) ended() error {
 	return r.Ended()
 }
 
-// findLong lists the destinations with long lists.
+// findLong finds the long lists.
 func (r *run) findLong(ctx context.Context, lo, hi int) error {
 	r.long = r.long[:0]
 	if cap(r.long) == 0 {
 		return nil
 	}
 	return r.Guard(func() error {
-		for i := lo; i < hi; i++ {
-			if err := ctx.Err(); i%pullGrain == 0 && err != nil {
-				return err
-			}
-			list, err := r.Graph.Row(r.node(i))
-			if err != nil {
-				return err
-			}
-			if len(list) > Fold {
+		at := uint32(0) // among the tile's lists
+		return EachList(ctx, r.of, r.Targets, r.Graph, lo, hi, func(l List) error {
+			if len(l.Sources) > Fold {
 				if len(r.long) == cap(r.long) {
-					return fault.New(fault.ErrCorrupt, "node %d has more in-neighbours than when they were counted", r.node(i))
+					return fault.New(fault.ErrCorrupt, "node %d has more in-neighbours than when they were counted", l.Node)
 				}
-				r.long = append(r.long, uint32(i-lo))
+				r.long = append(r.long, at)
 			}
-		}
-		return nil
+			at++
+			return nil
+		})
 	})
 }
 
 // own passes windows of the targets from lo to hi to use, with their own rows if reads says so.
 func (r *run) own(ctx context.Context, lo, hi int, reads bool, use func(first, n int, x []float32) error) error {
 	if reads {
-		return r.stream(ctx, selection{lo: lo, hi: hi, ids: r.Targets}, use)
+		return r.stream(ctx, r.ownRows(lo, hi), use)
 	}
 	for first := lo; first < hi; first += r.Plan.Block {
 		if err := use(first, min(r.Plan.Block, hi-first), nil); err != nil {
@@ -332,6 +350,11 @@ func (r *run) own(ctx context.Context, lo, hi int, reads bool, use func(first, n
 		}
 	}
 	return nil
+}
+
+// ownRows selects the own rows of the targets from lo to hi.
+func (r *run) ownRows(lo, hi int) selection {
+	return selection{lo: lo, hi: hi, ids: r.Targets, parts: r.Parts}
 }
 
 // each calls do for parts of n rows, on all threads, under the graph's guard.

@@ -193,11 +193,11 @@ func (p *problem) plain() (rows []float32) {
 			nodes = append(nodes, v)
 		}
 		acc, out := make([]float32, len(nodes)*s.Acc), make([]float32, Group*s.Out)
-		p.Pull.Begin(0, acc, own, len(nodes))
+		p.Pull.Begin(0, acc, own, len(nodes), nil)
 		for i, v := range nodes {
 			p.pullPlainly(acc[i*s.Acc:(i+1)*s.Acc], from, v)
 		}
-		p.Pull.Finish(0, out, acc, own, nodes)
+		p.Pull.Finish(0, out, acc, own, nodes, nil)
 		rows = append(rows, out[:len(nodes)*s.Out]...)
 	}
 	return rows
@@ -213,7 +213,7 @@ func (p *problem) pullPlainly(acc, from []float32, v uint32) {
 		if s.Loops {
 			some = slices.DeleteFunc(slices.Clone(some), func(u uint32) bool { return u == v })
 		}
-		p.Pull.Add(0, acc, wide, from, some)
+		p.Pull.Add(0, acc, wide, from, some, 0)
 		for c := range wide {
 			wide[c] += float64(acc[c])
 			acc[c] = 0

@@ -6,14 +6,14 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// host computes tiles on the CPU: a destination has a cursor into its list of sources, and adds the rows of the
-// window that the list has next.
+// host computes tiles on the CPU: a list of sources has a cursor, and adds the rows of the window that it has next.
 type host struct {
 	*run
-	lo, hi  int // the tile
+	lo, hi  int   // the tile
+	begins  []int // of each part: its first list of the tile; and the number of the tile's lists
 	acc     []float32
 	cursor  []uint32  // positions in the lists
-	next    []uint32  // the sources there; done where a list has ended
+	next    []uint32  // the rows of the sources there; done where a list has ended
 	wide    []float64 // the sums of long lists
 	workers []worker
 }
@@ -27,9 +27,9 @@ func (h *host) carve(c *carver) {
 		width = max(width, h.Row)
 	}
 	h.mapped = carve[float32](c, int64(h.Plan.Block)*int64(width))
-	if tile := int64(h.Plan.Tile); h.Acc > 0 {
-		h.acc = carve[float32](c, tile*int64(h.Acc))
-		h.cursor, h.next = carve[uint32](c, tile), carve[uint32](c, tile)
+	if lists := int64(mostLists(h.Parts, h.Plan.Tile)); h.Acc > 0 {
+		h.acc = carve[float32](c, lists*int64(h.Acc))
+		h.cursor, h.next = carve[uint32](c, lists), carve[uint32](c, lists)
 		h.long, h.wide = carve[uint32](c, h.longest)[:0], carve[float64](c, h.longest*int64(h.Wide))
 	}
 	if h.Plan.Keep {
@@ -39,7 +39,7 @@ func (h *host) carve(c *carver) {
 }
 
 func (h *host) open() error {
-	h.workers = make([]worker, h.Threads)
+	h.workers, h.begins = make([]worker, h.Threads), make([]int, len(h.of)+1)
 	for i := range h.workers {
 		h.workers[i] = worker{idx: make([]uint32, 0, idxRoom), runs: make([]piece, 0, idxRoom), nodes: make([]uint32, 0, h.Group)}
 	}
@@ -51,6 +51,7 @@ func (h *host) close() {}
 // begin sets the cursors and, unless they are made of own rows, the accumulators.
 func (h *host) begin(ctx context.Context, lo, hi int) error {
 	h.lo, h.hi = lo, hi
+	beginLists(h.begins, h.of, lo, hi)
 	clear(h.wide[:len(h.long)*h.Wide])
 	if h.First {
 		return nil
@@ -61,23 +62,35 @@ func (h *host) begin(ctx context.Context, lo, hi int) error {
 // own sets the accumulators and cursors of n targets from first on.
 func (h *host) own(ctx context.Context, first, n int, x []float32) error {
 	return h.each(ctx, n, h.Group, func(worker, from, to int) error {
-		var rows []float32
-		if h.First {
-			rows = x[from*h.In:]
-		}
-		at := first - h.lo
-		h.Pull.Begin(worker, h.acc[(at+from)*h.Acc:(at+to)*h.Acc], rows, to-from)
-		for i := at + from; i < at+to; i++ {
-			list, err := h.Graph.Row(h.node(h.lo + i))
-			if err != nil {
-				return err
+		return split(h.of, first+from, first+to, func(part, lo, hi int) error {
+			p := &h.of[part]
+			var rows []float32
+			if h.First && p.Own >= 0 {
+				rows = x[(lo-first)*h.In:]
 			}
-			if h.cursor[i], h.next[i] = 0, done; len(list) > 0 {
-				h.next[i] = list[0]
+			at := h.list(part, lo)
+			h.Pull.Begin(worker, h.acc[at*h.Acc:h.list(part, hi)*h.Acc], rows, hi-lo, p.Lists)
+			for i := lo; i < hi; i++ {
+				for k := range p.Links {
+					list, err := h.Graph.Row(p.row(h.Targets, i, k))
+					if err != nil {
+						return err
+					}
+					if h.cursor[at], h.next[at] = 0, done; len(list) > 0 {
+						h.next[at] = p.Links[k].in(list[0])
+					}
+					at++
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
+}
+
+// list returns the first list of target i, of a part, in the tile.
+func (h *host) list(part, i int) int {
+	p := &h.of[part]
+	return h.begins[part] + (i-max(p.Lo, h.lo))*len(p.Links)
 }
 
 func (h *host) add(ctx context.Context, first, n int, x []float32) error {
@@ -87,7 +100,7 @@ func (h *host) add(ctx context.Context, first, n int, x []float32) error {
 		}
 		x = h.mapped
 	}
-	return h.each(ctx, h.hi-h.lo, pullGrain, func(worker, from, to int) error {
+	return h.each(ctx, h.begins[len(h.of)], pullGrain, func(worker, from, to int) error {
 		return h.pull(worker, from, to, x, int64(first), int64(first+n))
 	})
 }
@@ -104,27 +117,34 @@ func (h *host) end(context.Context) error { return nil }
 
 func (h *host) finish(ctx context.Context, first, n int, out, x []float32) error {
 	return h.each(ctx, n, h.Group, func(worker, from, to int) error {
-		var rows []float32
-		if h.Last {
-			rows = x[from*h.In:]
-		}
-		w := &h.workers[worker]
-		w.nodes = w.nodes[:0]
-		for i := first + from; i < first+to; i++ {
-			v := h.node(i)
-			list, err := h.Graph.Row(v)
-			if err != nil {
-				return err
+		return split(h.of, first+from, first+to, func(part, lo, hi int) error {
+			p := &h.of[part]
+			var rows []float32
+			if h.Last && p.Own >= 0 {
+				rows = x[(lo-first)*h.In:]
 			}
-			if int(h.cursor[i-h.lo]) != len(list) {
-				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend, or are no nodes of the graph", v)
+			w := &h.workers[worker]
+			w.nodes = w.nodes[:0]
+			begin := h.list(part, lo)
+			at := begin
+			for i := lo; i < hi; i++ {
+				for k := range p.Links {
+					list, err := h.Graph.Row(p.row(h.Targets, i, k))
+					if err != nil {
+						return err
+					}
+					if int(h.cursor[at]) != len(list) {
+						return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend, or are no nodes of the graph", p.node(h.Targets, i))
+					}
+					if len(list) > Fold {
+						h.unfold(at)
+					}
+					at++
+				}
+				w.nodes = append(w.nodes, p.first(h.Targets, i))
 			}
-			if len(list) > Fold {
-				h.unfold(i - h.lo)
-			}
-			w.nodes = append(w.nodes, v)
-		}
-		h.Pull.Finish(worker, out[from*h.Out:], h.acc[(first+from-h.lo)*h.Acc:], rows, w.nodes)
-		return nil
+			h.Pull.Finish(worker, out[(lo-first)*h.Out:], h.acc[begin*h.Acc:], rows, w.nodes, p.Lists)
+			return nil
+		})
 	})
 }

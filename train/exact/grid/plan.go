@@ -12,12 +12,13 @@ import (
 type Sizes struct {
 	Nodes   int64
 	Targets int64
-	Long    int64 // targets with lists longer than Fold
+	Long    int64 // lists longer than Fold
 	Shape   prepare.PullShape
 	Edges   bool // the layer has neighbours; else its rows are Map's
 	Threads int
 	Table   *Table
-	IDs     []uint32  // the targets; nil: all nodes
+	IDs     []uint32  // the targets; nil: all nodes, or the parts' destinations
+	Parts   []Part    // of the targets, in a typed graph
 	Need    []bool    // see Layer
 	Lists   int64     // bytes of the topology of the targets
 	GPU     *GPUSizes // nil: the CPU computes
@@ -45,12 +46,12 @@ type Plan struct {
 // Read returns the bytes that are read from the table.
 func (p *Plan) Read() int64 { return p.TableBytes + p.OwnBytes }
 
-// Cost returns the bytes to read. A look at a destination counts as a byte: a core takes as long for it.
+// Cost returns the bytes to read. A look at a list counts as a byte: a core takes as long for it.
 func (p *Plan) Cost(s *Sizes) int64 {
 	if s.GPU != nil {
 		return p.Read() + 2*p.Tiles*p.Blocks*windowCost
 	}
-	return p.Read() + p.Blocks*s.Targets
+	return p.Read() + p.Blocks*s.AllLists()
 }
 
 // windowCost is the bytes that a drive reads while a window waits on its way to the GPU or back.
@@ -206,7 +207,7 @@ func (s *Sizes) own(tile int64, last bool) (n int64) {
 		return 0
 	}
 	for lo := int64(0); lo < s.Targets; lo += tile {
-		of := selection{lo: int(lo), hi: int(min(lo+tile, s.Targets)), ids: s.IDs}
+		of := selection{lo: int(lo), hi: int(min(lo+tile, s.Targets)), ids: s.IDs, parts: s.Parts}
 		n += of.bytes(s.Table)
 	}
 	return times * n
@@ -214,7 +215,7 @@ func (s *Sizes) own(tile int64, last bool) (n int64) {
 
 // run describes a run with a plan.
 func (s *Sizes) run(p *Plan) *run {
-	l := &Layer{Plan: *p, Table: *s.Table, Targets: s.IDs, Threads: s.Threads, Long: s.Long, Pull: &cpu.Pull{PullShape: s.Shape}}
+	l := &Layer{Plan: *p, Table: *s.Table, Targets: s.IDs, Parts: s.Parts, Threads: s.Threads, Long: s.Long, Pull: &cpu.Pull{PullShape: s.Shape}}
 	if s.Edges {
 		l.Graph = new(graph.CSC)
 	}
@@ -250,7 +251,7 @@ func (r *run) carve(c *carver) {
 
 // buffered reports whether rows pass through windows.
 func (r *run) buffered() bool {
-	if r.Targets != nil && (r.First || r.Last && !r.Plan.Keep) {
+	if (r.Targets != nil || r.Parts != nil) && (r.First || r.Last && !r.Plan.Keep) {
 		return true
 	}
 	if r.Table.File == nil {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// pullGrain destinations are a worker's unit when a block passes by.
+	// pullGrain lists are a worker's unit when a block passes by.
 	pullGrain = 2048
 	// idxRoom bounds the rows that a worker collects before it adds them.
 	idxRoom = 4096
@@ -20,71 +20,86 @@ type worker struct {
 	nodes []uint32
 }
 
-// piece is a run of sources of one destination, in worker.idx up to end.
+// piece is a run of sources of one list, in worker.idx up to end.
 type piece struct {
-	at   int // the destination's place in the tile
-	end  int
-	fold bool // a block of Fold positions ends with it
+	at       int // the list's place in the tile
+	end      int32
+	relation int32
+	fold     bool // a block of Fold positions ends with it
 }
 
 // workerBytes is the memory of a worker.
 const workerBytes = idxRoom*(4+24) + 4096
 
-// pull adds the rows x of the sources from first to end to the accumulators of the destinations from
-// from to to of the tile.
+// pull adds the rows x, from first to end, to the accumulators of the lists from from to to of the tile.
 func (h *host) pull(worker, from, to int, x []float32, first, end int64) error {
-	w := &h.workers[worker]
-	for i := from; i < to; i++ {
-		if int64(h.next[i]) >= end {
-			continue
-		}
-		v := h.node(h.lo + i)
-		list, err := h.Graph.Row(v)
-		if err != nil {
-			return err
-		}
-		at := int(h.cursor[i])
-		for at < len(list) && int64(list[at]) < end {
-			stop := len(list)
-			if stop > Fold {
-				stop = min(stop, (at/Fold+1)*Fold)
+	for part := range h.of {
+		lo, hi := max(from, h.begins[part]), min(to, h.begins[part+1])
+		for at := lo; at < hi; at++ {
+			if int64(h.next[at]) >= end {
+				continue
 			}
-			begin := at
-			for at < stop && len(w.idx) < idxRoom {
-				u := int64(list[at])
-				if u >= end {
-					break
-				}
-				if u < first {
-					return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend: %d comes too late", v, u)
-				}
-				at++
-				if u != int64(v) || !h.Loops {
-					w.idx = append(w.idx, uint32(u-first))
-				}
+			if err := h.pullList(worker, part, at, x, first, end); err != nil {
+				return err
 			}
-			w.runs = append(w.runs, piece{i, len(w.idx), len(list) > Fold && at == stop && at > begin})
-			if len(w.idx) == idxRoom || len(w.runs) == idxRoom {
-				h.flush(worker, x)
-			}
-		}
-		if h.cursor[i], h.next[i] = uint32(at), done; at < len(list) {
-			h.next[i] = list[at]
 		}
 	}
 	h.flush(worker, x)
 	return nil
 }
 
+// pullList collects the rows of a list of a part.
+func (h *host) pullList(worker, part, place int, x []float32, first, end int64) error {
+	w, p := &h.workers[worker], &h.of[part]
+	k := place - h.begins[part]
+	i := max(p.Lo, h.lo) + k/len(p.Links)
+	k %= len(p.Links)
+	v, link := p.node(h.Targets, i), &p.Links[k]
+	list, err := h.Graph.Row(p.row(h.Targets, i, k))
+	if err != nil {
+		return err
+	}
+	at := int(h.cursor[place])
+	for at < len(list) && int64(list[at])-link.Shift < end {
+		stop := len(list)
+		if stop > Fold {
+			stop = min(stop, (at/Fold+1)*Fold)
+		}
+		begin := at
+		for at < stop && len(w.idx) < idxRoom {
+			u := int64(list[at])
+			row := u - link.Shift
+			if row >= end {
+				break
+			}
+			if row < first {
+				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend: %d comes too late", v, u)
+			}
+			at++
+			if u != int64(v) || !h.Loops {
+				w.idx = append(w.idx, uint32(row-first))
+			}
+		}
+		w.runs = append(w.runs, piece{place, int32(len(w.idx)), int32(link.Relation), len(list) > Fold && at == stop && at > begin})
+		if len(w.idx) == idxRoom || len(w.runs) == idxRoom {
+			h.flush(worker, x)
+		}
+	}
+	if h.cursor[place], h.next[place] = uint32(at), done; at < len(list) {
+		h.next[place] = link.in(list[at])
+	}
+	return nil
+}
+
 // flush adds the rows that the worker has collected.
 func (h *host) flush(worker int, x []float32) {
 	w := &h.workers[worker]
-	begin := 0
+	begin := int32(0)
 	for _, p := range w.runs {
 		acc := h.acc[p.at*h.Acc : (p.at+1)*h.Acc]
 		wide := h.wideOf(p.at)
 		if p.end > begin {
-			h.Pull.Add(worker, acc, wide, x, w.idx[begin:p.end:len(w.idx)])
+			h.Pull.Add(worker, acc, wide, x, w.idx[begin:p.end:len(w.idx)], int(p.relation))
 		}
 		if p.fold {
 			fold(wide, acc)
@@ -94,7 +109,7 @@ func (h *host) flush(worker int, x []float32) {
 	w.idx, w.runs = w.idx[:0], w.runs[:0]
 }
 
-// wideOf returns the sums of a destination with a long list, nil for others.
+// wideOf returns the sums of a long list, nil for others.
 func (h *host) wideOf(at int) []float64 {
 	if len(h.long) == 0 {
 		return nil
@@ -114,7 +129,7 @@ func fold(wide []float64, acc []float32) {
 	clear(acc[:len(wide)])
 }
 
-// unfold makes the sum of all blocks the destination's sum.
+// unfold makes the sum of all blocks the list's sum.
 func (h *host) unfold(at int) {
 	acc, wide := h.acc[at*h.Acc:(at+1)*h.Acc], h.wideOf(at)
 	fold(wide, acc)

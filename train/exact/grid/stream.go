@@ -56,14 +56,20 @@ func (t *Table) Mark(marks []bool, row uint32) {
 type selection struct {
 	lo, hi int
 	ids    []uint32
+	parts  []Part // of the places, in a typed graph: places of a part without own rows have none
 	need   []bool // pieces without a needed row are left out, and their rows undefined; nil: all are needed
 }
 
-func (s *selection) row(i int) int64 {
-	if s.ids != nil {
-		return int64(s.ids[i])
+// run returns the row of place i, and the number of places, up to end, with rows that follow it. The row is
+// negative if these places have none.
+func (s *selection) run(i, end int) (row int64, n int) {
+	switch {
+	case s.parts != nil:
+		return s.partRun(i, end)
+	case s.ids != nil:
+		return int64(s.ids[i]), 1
 	}
-	return int64(i)
+	return int64(i), end - i
 }
 
 // pieces calls do for the needed pieces of the table with a part of a row, in ascending order.
@@ -77,12 +83,16 @@ func (s *selection) pieces(t *Table, do func(i int)) {
 			}
 		}
 	}
-	if s.ids == nil {
+	if s.ids == nil && s.parts == nil {
 		add(int64(s.lo), int64(s.hi))
 		return
 	}
-	for _, id := range s.ids[s.lo:s.hi] {
-		add(int64(id), int64(id)+1)
+	for i := s.lo; i < s.hi; {
+		row, n := s.run(i, s.hi)
+		if row >= 0 {
+			add(row, row+int64(n))
+		}
+		i += n
 	}
 }
 
@@ -101,7 +111,10 @@ func (s *selection) bytes(t *Table) (n int64) {
 // ended returns the first place, from lo to hi, with a row that ends beyond byte at of the table.
 func (s *selection) ended(at, rowBytes int64) int {
 	row := at / rowBytes // the first that ends beyond
-	if s.ids == nil {
+	switch {
+	case s.parts != nil:
+		return s.partAt(row)
+	case s.ids == nil:
 		return min(max(int(row), s.lo), s.hi)
 	}
 	i, _ := slices.BinarySearchFunc(s.ids[s.lo:s.hi], row, func(id uint32, row int64) int { return cmp.Compare(int64(id), row) })
@@ -121,10 +134,11 @@ func (r *run) stream(ctx context.Context, s selection, use func(first, n int, x 
 	if r.whole {
 		t.Held, t.File, t.DType, held = binio.Bytes(r.held), nil, dtype.Float32, true
 	}
-	direct := t.File == nil && t.DType == dtype.Float32 && s.ids == nil && r.GPU == nil
+	plain := s.ids == nil && s.parts == nil
+	direct := t.File == nil && t.DType == dtype.Float32 && plain && r.GPU == nil
 	f := &filler{run: r, table: t, of: s, ahead: len(r.windows)}
 	if !direct {
-		f.keep = r.Plan.Hold && !held && s.ids == nil
+		f.keep = r.Plan.Hold && !held && plain
 		if f.keep {
 			f.ahead = f.windows() // all of them have their own place
 		}
@@ -223,7 +237,7 @@ func (f *filler) choose() {
 			f.missing[w]++
 		}
 	})
-	if s.ids != nil {
+	if s.need == nil {
 		return
 	}
 	for w, n := range f.missing {
@@ -281,12 +295,12 @@ func (f *filler) widen(x []float32, plain []byte, start int64, first, end int) {
 		n := int((to - from) / size)
 		kernel.Widen(x[(from-at)/size:][:n], plain[from-start:to-start], f.table.DType, n)
 	}
-	if f.of.ids == nil {
-		part(int64(first)*row, int64(end-first)*row, x)
-		return
-	}
-	for i := first; i < end; i++ {
-		part(f.of.row(i)*row, row, x[(i-first)*f.In:])
+	for i := first; i < end; {
+		at, n := f.of.run(i, end)
+		if at >= 0 {
+			part(at*row, int64(n)*row, x[(i-first)*f.In:])
+		}
+		i += n
 	}
 }
 
@@ -359,13 +373,12 @@ func (f *filler) copyWindows(ctx context.Context) error {
 		first, end := f.span(w)
 		err := f.put(w, first, end, func(x []float32, first, end int) error {
 			return f.run.each(ctx, end-first, copyGrain, func(_, from, to int) error {
-				step := 1 // rows that follow each other
-				if f.of.ids == nil {
-					step = to - from
-				}
-				for i := from; i < to; i += step {
-					at := f.of.row(first+i) * row
-					kernel.Widen(x[i*f.In:][:step*f.In], f.table.Held[at:at+int64(step)*row], f.table.DType, step*f.In)
+				for i := from; i < to; {
+					at, n := f.of.run(first+i, first+to)
+					if at >= 0 {
+						kernel.Widen(x[i*f.In:][:n*f.In], f.table.Held[at*row:(at+int64(n))*row], f.table.DType, n*f.In)
+					}
+					i += n
 				}
 				return nil
 			})
