@@ -36,7 +36,7 @@ func (r *runner) accumulate(ctx context.Context, o *Options) error {
 		return nil
 	}
 	if r.accesses == 0 {
-		data, err := dataset.Open(r.fs, o.Dataset)
+		data, err := dataset.OpenAny(r.fs, o.Dataset)
 		if err != nil {
 			return err
 		}

@@ -152,7 +152,7 @@ func (r *runner) preprocessing() *dataset.Preprocessing {
 	if r.decision.Options.Pack != "" {
 		return dataset.RecordedPreprocessing(r.fs, r.decision.Options.Pack)
 	}
-	d, err := dataset.Open(r.fs, r.decision.Options.Dataset)
+	d, err := dataset.OpenAny(r.fs, r.decision.Options.Dataset)
 	if err != nil {
 		return nil // the open store reports its own damage
 	}
@@ -170,7 +170,7 @@ func (r *runner) classNames() []string {
 	if o.Pack != "" {
 		return dataset.RecordedClassNames(r.fs, o.Pack)
 	}
-	d, err := dataset.Open(r.fs, o.Dataset)
+	d, err := dataset.OpenAny(r.fs, o.Dataset)
 	if err != nil {
 		return nil // the open store reports its own damage
 	}

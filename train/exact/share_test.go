@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // shares predicts all n shares of o, and returns their directories.
@@ -86,6 +88,8 @@ func TestSharesEqualTheWhole(t *testing.T) {
 	}
 	classed.ClassNames = []string{"ant", "b,c", "#d"}
 	dims := []int{5, 8, 3}
+	types := fewTypes()
+	typed := typedRaw(rand.New(rand.NewPCG(1, 1)), types, 1, 5, 3, 6, 80)
 	for name, c := range map[string]struct {
 		raw    dataset.Raw
 		m      model.Model
@@ -97,6 +101,7 @@ func TestSharesEqualTheWhole(t *testing.T) {
 		"gcn":      {numbered, model.Model{Kind: model.GCN, Dims: dims, GCNNorm: model.BlockNorm, InputProjection: 6}, Logits, dataset.Train},
 		"gat":      {named, model.Model{Kind: model.GAT, Dims: dims, Heads: 2}, Classes, AllNodes},
 		"gat, few": {plain, model.Model{Kind: model.GAT, Dims: dims, Heads: 2, Orders: orders(model.Aggregate, 2)}, Embeddings, "list"},
+		"rgat":     {typed, model.Model{Kind: model.RGAT, Dims: dims, Heads: 2, Types: recipe.Types(types, 1)}, Logits, AllNodes},
 		"many":     {many, model.Model{Kind: model.SAGE, Dims: dims}, Classes, dataset.Test},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package exact
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -239,14 +240,23 @@ func TestAnyTypedModel(t *testing.T) {
 	}
 }
 
+// fewTypes has seed nodes of the second type, a type without features, and relations between all.
+func fewTypes() *graph.Types {
+	types := &graph.Types{
+		Nodes: []graph.NodeType{{Name: "a", Count: 130, Features: true}, {Name: "b", Count: 91, Features: true}, {Name: "c", Count: 37}},
+		Relations: []graph.Relation{{Source: 1, Name: "p"}, {Source: 0, Name: "q", Destination: 1}, {Source: 1, Name: "r", Destination: 1},
+			{Source: 2, Name: "s", Destination: 1}, {Source: 1, Name: "t", Destination: 2}},
+	}
+	if err := types.Check(); err != nil {
+		panic(err)
+	}
+	return types
+}
+
 // Results have the same bits for any memory, any threads, any other nodes beside, and lists or splits of nodes.
 func TestTypedMemoryDoesNotShow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	types := &graph.Types{
-		Nodes:     []graph.NodeType{{Name: "a", Count: 130, Features: true}, {Name: "b", Count: 91, Features: true}, {Name: "c", Count: 37}},
-		Relations: []graph.Relation{{Source: 1, Name: "p"}, {Source: 0, Name: "q", Destination: 1}, {Source: 1, Name: "r", Destination: 1}, {Source: 2, Name: "s", Destination: 1}, {Source: 1, Name: "t", Destination: 2}},
-	}
-	check(t, types.Check())
+	types := fewTypes()
 	for name, m := range typedKinds {
 		m.Dims, m.Types = []int{12, 10, 6, 4}, recipe.Types(types, 1)
 		w := newWorldOf(t, vfstest.TempDir(t), typedRaw(rng, types, 1, 12, 4, 9, 300), m)
@@ -271,9 +281,11 @@ func TestTypedMemoryDoesNotShow(t *testing.T) {
 			t.Errorf("%s: %d tiles with memory for all, %d with little", name, whole.Layers[0].Ranges, ranges)
 		}
 		// Rows are called by their nodes, which do not begin with 0.
-		ids, _ := os.ReadFile(w.path("out.nodes.npy"))
-		if len(ids) < 4*len(w.raw.Test) {
-			t.Errorf("%s: %d bytes of ids", name, len(ids))
+		w.predict(t, PredictOptions{}, 0)
+		b, err := os.ReadFile(w.path("out.nodes.npy"))
+		check(t, err)
+		if ids := b[len(b)-4*91:]; binary.LittleEndian.Uint32(ids) != 130 || binary.LittleEndian.Uint32(ids[4*90:]) != 220 {
+			t.Errorf("%s: the ids are %v", name, ids)
 		}
 	}
 }
@@ -313,6 +325,37 @@ func TestEvaluateTyped(t *testing.T) {
 		if len(p.Layers) != 2 || p.Layers[0].ComputeSeconds <= 0 || p.Layers[1].ComputeSeconds <= 0 {
 			t.Errorf("%s: %+v", name, p)
 		}
+	}
+}
+
+// An interrupted prediction goes on from its hidden states, of types that the next layer reads.
+func TestTypedStatesAreKept(t *testing.T) {
+	groups(t, 8)
+	types := fewTypes()
+	m := model.Model{Kind: model.RSAGE, Dims: []int{5, 6, 4, 3}, Types: recipe.Types(types, 1)}
+	w := newWorldOf(t, vfstest.TempDir(t), typedRaw(rand.New(rand.NewPCG(4, 4)), types, 1, 5, 3, 9, 50), m)
+	o, room := PredictOptions{Options: w.options(), Out: w.path("out.npy"), Force: true}, w.tightTyped(t, 0)
+	want, whole := w.predict(t, o, room)
+	for _, n := range []int{1, 7, 24, 36} {
+		w.interrupted(t, o, room, n)
+		got, p := w.predict(t, o, room)
+		if !slices.Equal(got, want) || p.BytesWritten >= whole.BytesWritten {
+			t.Errorf("after %d tiles: %d bytes written of %d, equal rows: %t", n, p.BytesWritten, whole.BytesWritten, slices.Equal(got, want))
+		}
+	}
+}
+
+// Scores of a validator are Evaluate's.
+func TestValidatorOfTypedModels(t *testing.T) {
+	types := fewTypes()
+	raw := typedRaw(rand.New(rand.NewPCG(5, 4)), types, 1, 6, 3, 9, 5000)
+	for name, m := range typedKinds {
+		m.Dims, m.Types = []int{6, 8, 4, 3}, recipe.Types(types, 1)
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, vfstest.TempDir(t), raw, m)
+			layers, _ := w.typedOracle(t)
+			w.checkValidator(t, nil, layers[2])
+		})
 	}
 }
 

@@ -181,8 +181,11 @@ func (p *problem) plain() (rows []float32) {
 			p.Pull.Map(0, from[lo*s.Row:], x[lo*s.In:], uint32(lo), min(Group, n-lo))
 		}
 	}
-	if p.Graph == nil {
+	switch {
+	case p.Graph == nil:
 		return from[:n*s.Row]
+	case p.Parts != nil:
+		return p.plainTyped()
 	}
 	for lo := 0; lo < p.targets(); lo += Group {
 		var nodes []uint32
@@ -232,7 +235,12 @@ func TestGrid(t *testing.T) {
 	tiles, held, skipped := 0, 0, 0
 	property := func(t *rapid.T) {
 		Group, Fold = 1<<rapid.IntRange(0, 4).Draw(t, "group"), rapid.SampledFrom([]int{3, 8, 1 << 12}).Draw(t, "fold")
-		p := k.draw(t)
+		var p *problem
+		if typed := rapid.IntRange(0, 2).Draw(t, "typed") == 0; typed {
+			p = k.drawTyped(t)
+		} else {
+			p = k.draw(t)
+		}
 		least, _ := p.sizes.Choose(0)
 		most := p.sizes.Most()
 		memory := least.Memory + int64(rapid.Float64Range(0, 1).Draw(t, "room")*float64(max(0, most-least.Memory)))

@@ -51,9 +51,11 @@ func (h *host) pull(worker, from, to int, x []float32, first, end int64) error {
 // pullList collects the rows of a list of a part.
 func (h *host) pullList(worker, part, place int, x []float32, first, end int64) error {
 	w, p := &h.workers[worker], &h.of[part]
-	k := place - h.begins[part]
-	i := max(p.Lo, h.lo) + k/len(p.Links)
-	k %= len(p.Links)
+	i, k := place-h.begins[part], 0
+	if n := len(p.Links); n > 1 {
+		i, k = i/n, i%n
+	}
+	i += max(p.Lo, h.lo)
 	v, link := p.node(h.Targets, i), &p.Links[k]
 	list, err := h.Graph.Row(p.row(h.Targets, i, k))
 	if err != nil {
