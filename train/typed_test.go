@@ -67,3 +67,27 @@ func TestTypedRefusals(t *testing.T) {
 		t.Errorf("%+v", f.Params)
 	}
 }
+
+// Exact validation of typed models has the scores of eval --exact, to the bit, and of samples with all neighbours.
+func TestTypedExactValidation(t *testing.T) {
+	w := newWorld(t, worldParams{typed: true, fanout: []int{300, 300}})
+	p := w.pack(10)
+	for _, model := range []string{"rsage", "rgcn", "rgat"} {
+		o := w.options(p, w.exactly, func(o *Options) { o.Model, o.Epochs, o.LR = model, 4, 0.05 })
+		r, losses := w.mustRun(o, tightly)
+		s, want := w.mustRun(w.fresh(o, func(o *Options) { o.Validation, o.Dataset = "", "" }), nil)
+		if !slices.Equal(losses, want) {
+			t.Errorf("%s: the steps are others", model)
+		}
+		valid, test := w.evaluated(o, "cpu")
+		if float64(r.ValidAccuracy) != valid || float64(r.TestAccuracy) != test || r.ValidAccuracy != s.ValidAccuracy || r.TestAccuracy != s.TestAccuracy || !r.Exact() || s.Exact() || valid == 0 {
+			t.Errorf("%s: the run scores %v and %v, eval --exact %v and %v, samples %v and %v", model, r.ValidAccuracy, r.TestAccuracy, valid, test, s.ValidAccuracy, s.TestAccuracy)
+		}
+	}
+	// From samples, the run knows how the dataset was made.
+	o := w.options(p, w.fromSamples, w.exactly, func(o *Options) { o.Epochs = 1 })
+	w.mustRun(o, nil)
+	if f := state(t, o.Out); f.Preprocessing == nil {
+		t.Error("the run does not record the preprocessing")
+	}
+}

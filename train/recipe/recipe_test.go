@@ -29,7 +29,6 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--residual: rgcn has none":                                                                  func(o *Recipe) { o.Model, o.Residual = "rgcn", true },
 		"--input-projection: rgcn has none":                                                          func(o *Recipe) { o.Model, o.InputProjection = "rgcn", true },
 		"--layer-order aggregate: rgcn has one order of operations":                                  func(o *Recipe) { o.Model, o.LayerOrder = "rgcn", "aggregate" },
-		"--validate exact is not for rsage: its nodes are scored from sampled neighbours":            func(o *Recipe) { o.Model, o.Validation = "rsage", Exact },
 		"--layer-order multiply: --aggregator max must aggregate first":                              func(o *Recipe) { o.Aggregator, o.LayerOrder = "max", "multiply" },
 		"--optimizer sgd is not one of adam, adamw":                                                  func(o *Recipe) { o.Optimizer = "sgd" },
 		"--weight-decay -1: give a number from 0 up, below a million":                                func(o *Recipe) { o.WeightDecay = -1 },

@@ -48,8 +48,6 @@ func (r *Recipe) validateTyped() error {
 		return usage("--input-projection: %s has none", kind)
 	case r.LayerOrder != string(model.Auto):
 		return usage("--layer-order %s: %s has one order of operations", r.LayerOrder, kind)
-	case r.Validation == Exact:
-		return usage("--validate exact is not for %s: its nodes are scored from sampled neighbours", kind)
 	}
 	return nil
 }
