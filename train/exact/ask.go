@@ -99,7 +99,7 @@ func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err erro
 	case own != "":
 		a.ids, err = findNodes(ctx, j.fs, o.Nodes, j.data)
 	default:
-		a.ids, err = readNodes(j.fs, o.Nodes, f.Nodes)
+		a.ids, err = readNodes(j.fs, o.Nodes, &a.targets, j.home())
 	}
 	if err == nil {
 		err = j.checkNodes(o.Nodes, a.ids)
@@ -133,7 +133,7 @@ func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err erro
 			return nil, err
 		}
 		a.calls = idsKind(own)
-	} else if a.ids != nil || a.first > 0 {
+	} else if a.ids != nil {
 		a.calls = idsNodes
 	}
 	if o.Nodes != AllNodes && !slices.Contains(splits, o.Nodes) {

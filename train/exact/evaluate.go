@@ -60,13 +60,15 @@ func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 	held, making := examBytes(&f, j.run.Metric(), splits)
 	more := held + making + classNameBytes(&f)
 	if j.fixed+more > j.options.Memory && j.parts.room == 0 { // nothing fits
-		return nil, prepare(ctx, last, targets{nodes: f.Nodes, ids: []uint32{}}, more)
+		return nil, prepare(ctx, last, targets{ids: []uint32{}}, more)
 	}
 	e, err := newExam(ctx, j.data, j.run.Metric(), splits)
 	if err != nil {
 		return nil, j.ofDataset(err)
 	}
-	return e, prepare(ctx, last, targets{nodes: f.Nodes, ids: e.nodes}, more)
+	t := j.everyNode(&f)
+	t.ids = e.nodes
+	return e, prepare(ctx, last, t, more)
 }
 
 // outcome returns the job's libraries, times and reads.

@@ -13,8 +13,8 @@ import (
 type idsKind string
 
 const (
-	idsNone    idsKind = ""                // the rows are all nodes: the number of a row is its node
-	idsNodes   idsKind = "nodes"           // by the numbers of the nodes, uint32
+	idsNone    idsKind = ""                // the rows are all nodes with outputs: the number of a row is its node
+	idsNodes   idsKind = "nodes"           // by the numbers of the nodes, uint32; in a typed graph, in their type
 	idsNumbers idsKind = dataset.IDNumbers // by original ids, int64
 	idsNames   idsKind = dataset.IDNames   // by original ids, names
 )

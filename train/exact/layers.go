@@ -198,7 +198,7 @@ func (j *job) checkFinite(ctx context.Context, rows []float32, width int, t targ
 	for i := range len(rows) / width {
 		if !cpu.Finite(rows[i*width : (i+1)*width]) {
 			return fault.New(fault.ErrInput, "the weights of %s give node %d values that are not finite: training diverged, or features of %s are not finite",
-				j.options.Run, t.at(lo+i), j.options.Dataset)
+				j.options.Run, t.at(lo+i)-t.first, j.options.Dataset)
 		}
 	}
 	return nil

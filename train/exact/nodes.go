@@ -15,20 +15,20 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// readNodes reads node ids below nodes, one a line, and returns them ascending, each once. It skips
-// a first line "node", as in a prediction, empty lines, lines that begin with #, and the text after
-// a comma.
-func readNodes(fsys vfs.FS, name string, nodes int64) ([]uint32, error) {
+// readNodes reads numbers of nodes, one a line, and returns the nodes ascending, each once. They are counted in the range
+// of nodes of all, in the home, which errors name. It skips a first line "node", as in a prediction, empty lines,
+// lines that begin with #, and the text after a comma.
+func readNodes(fsys vfs.FS, name string, all *targets, home string) ([]uint32, error) {
 	ids := []uint32{} // not nil, which would be all
-	err := eachID(fsys, name, nodes, func(number int, text []byte) error {
+	err := eachID(fsys, name, all.nodes, func(number int, text []byte) error {
 		id, err := strconv.ParseUint(string(text), 10, 64)
 		if err != nil {
 			return fault.New(fault.ErrInput, "%s:%d: %q is not a node id", name, number, shortened(text))
 		}
-		if id >= uint64(nodes) {
-			return fault.New(fault.ErrInput, "%s:%d: node %d is outside the graph, which has %d nodes", name, number, id, nodes)
+		if id >= uint64(all.nodes) {
+			return fault.New(fault.ErrInput, "%s:%d: node %d is outside the %s, which has %d nodes", name, number, id, home, all.nodes)
 		}
-		ids = append(ids, uint32(id))
+		ids = append(ids, all.first+uint32(id))
 		return nil
 	})
 	slices.Sort(ids)

@@ -184,12 +184,12 @@ func TestNodeFiles(t *testing.T) {
 		strings.Repeat("7", 70_000): "nodes:1: bufio.Scanner: token too long",
 	} {
 		check(t, os.WriteFile(name, []byte(text), 0o600))
-		if _, err := readNodes(disk, name, 5); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+		if _, err := readNodes(disk, name, &targets{nodes: 5}, "graph"); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.20q: %v, want %q", text, err, says)
 		}
 	}
 	check(t, os.WriteFile(name, []byte("4\r\n1\n"), 0o600))
-	if ids, err := readNodes(disk, name, 5); err != nil || !slices.Equal(ids, []uint32{1, 4}) {
+	if ids, err := readNodes(disk, name, &targets{nodes: 5}, "graph"); err != nil || !slices.Equal(ids, []uint32{1, 4}) {
 		t.Errorf("%v, %v", ids, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // targets are the nodes that a layer is computed for, ascending.
 type targets struct {
 	ids   []uint32 // nil: a range of nodes
-	first uint32   // of the range
+	first uint32   // of the range, from which rows count nodes
 	nodes int64    // in the range
 	// calls says how rows of the nodes are called, and own has the original ids, if these are meant.
 	calls idsKind
@@ -27,7 +27,7 @@ func (t *targets) kind() idsKind { return t.calls }
 
 func (t *targets) number(i int) (int64, error) {
 	if t.own == nil {
-		return int64(t.at(i)), nil
+		return int64(t.at(i) - t.first), nil
 	}
 	err := t.own.To(int64(t.at(i)))
 	return t.own.Number(), err

@@ -14,13 +14,21 @@ import (
 // of the types that the next layer reads: its sources, and its destinations. A state has the rows of these types alone,
 // in node order.
 
-// everyNode returns all nodes that have outputs.
+// everyNode returns all nodes that have outputs. Rows count nodes in their type, as sources and exports do.
 func (j *job) everyNode(f *dataset.Facts) targets {
 	if j.model.Types == nil {
 		return targets{nodes: f.Nodes}
 	}
 	lo, hi := f.Types.Range(j.model.Types.Seed)
 	return targets{first: uint32(lo), nodes: hi - lo}
+}
+
+// home names the nodes that are counted from 0 together.
+func (j *job) home() string {
+	if t := j.model.Types; t != nil {
+		return "type " + t.Nodes[t.Seed]
+	}
+	return "graph"
 }
 
 // checkNodes refuses nodes without outputs; name says where the ids, which ascend, are from.

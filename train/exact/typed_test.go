@@ -280,11 +280,15 @@ func TestTypedMemoryDoesNotShow(t *testing.T) {
 		if whole.Layers[0].Ranges != 1 || ranges < 10 {
 			t.Errorf("%s: %d tiles with memory for all, %d with little", name, whole.Layers[0].Ranges, ranges)
 		}
-		// Rows are called by their nodes, which do not begin with 0.
-		w.predict(t, PredictOptions{}, 0)
+		// Nodes are counted in their type.
+		list := PredictOptions{Nodes: w.path("list")}
+		check(t, os.WriteFile(list.Nodes, []byte("90\n2\n"), 0o666))
+		if got, _ := w.predict(t, list, 0); !slices.Equal(got, slices.Concat(want[8:12], want[360:])) {
+			t.Errorf("%s: other rows of a list", name)
+		}
 		b, err := os.ReadFile(w.path("out.nodes.npy"))
 		check(t, err)
-		if ids := b[len(b)-4*91:]; binary.LittleEndian.Uint32(ids) != 130 || binary.LittleEndian.Uint32(ids[4*90:]) != 220 {
+		if ids := b[len(b)-8:]; binary.LittleEndian.Uint32(ids) != 2 || binary.LittleEndian.Uint32(ids[4:]) != 90 {
 			t.Errorf("%s: the ids are %v", name, ids)
 		}
 	}
@@ -367,7 +371,7 @@ func TestTypedRefusals(t *testing.T) {
 	other := newWorld(t, vfstest.TempDir(t), plain, 4)
 	check(t, os.WriteFile(w.path("list"), []byte("node\n3\n70\n"), 0o666))
 	for want, change := range map[string]func(o *PredictOptions){
-		"of type place":           func(o *PredictOptions) { o.Nodes = w.path("list") },
+		"the type paper":          func(o *PredictOptions) { o.Nodes = w.path("list") },
 		"has no node types":       func(o *PredictOptions) { o.Dataset = other.path("dataset") },
 		"3 node types":            func(o *PredictOptions) { o.Run = other.path("run") },
 		"--engine gpu: layers of": func(o *PredictOptions) { o.Engine = "gpu" },

@@ -102,7 +102,9 @@ func (v *Validator) open(ctx context.Context, o *ValidationOptions) (err error) 
 		if err != nil {
 			return j.ofDataset(err)
 		}
-		if err := j.makeSteps(ctx, j.model.Layers()-1, targets{nodes: f.Nodes, ids: e.nodes}); err != nil {
+		t := j.everyNode(&f)
+		t.ids = e.nodes
+		if err := j.makeSteps(ctx, j.model.Layers()-1, t); err != nil {
 			return err
 		}
 		v.sets = append(v.sets, &set{split, e, j.steps})
