@@ -90,6 +90,10 @@ func TestSharesEqualTheWhole(t *testing.T) {
 	dims := []int{5, 8, 3}
 	types := fewTypes()
 	typed := typedRaw(rand.New(rand.NewPCG(1, 1)), types, 1, 5, 3, 6, 80)
+	words := typed
+	for v := range typed.Labels {
+		words.Names = append(words.Names, fmt.Sprintf("node %d", v))
+	}
 	for name, c := range map[string]struct {
 		raw    dataset.Raw
 		m      model.Model
@@ -102,6 +106,7 @@ func TestSharesEqualTheWhole(t *testing.T) {
 		"gat":      {named, model.Model{Kind: model.GAT, Dims: dims, Heads: 2}, Classes, AllNodes},
 		"gat, few": {plain, model.Model{Kind: model.GAT, Dims: dims, Heads: 2, Orders: orders(model.Aggregate, 2)}, Embeddings, "list"},
 		"rgat":     {typed, model.Model{Kind: model.RGAT, Dims: dims, Heads: 2, Types: recipe.Types(types, 1)}, Logits, AllNodes},
+		"rsage":    {words, model.Model{Kind: model.RSAGE, Dims: dims, Types: recipe.Types(types, 1)}, Classes, dataset.Test},
 		"many":     {many, model.Model{Kind: model.SAGE, Dims: dims}, Classes, dataset.Test},
 	} {
 		t.Run(name, func(t *testing.T) {
