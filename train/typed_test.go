@@ -91,3 +91,17 @@ func TestTypedExactValidation(t *testing.T) {
 		t.Error("the run does not record the preprocessing")
 	}
 }
+
+// On an emulated GPU the CPU scores typed models.
+func TestTypedExactValidationOnGPU(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150, typed: true})
+	o := w.options(w.pack(20), w.exactly, gpuRun, func(o *Options) { o.Model, o.LR, o.Epochs = "rsage", 0.05, 2 })
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		o := w.fresh(o)
+		r, _ := w.mustRun(o, use)
+		valid, test := w.evaluated(o, "cpu")
+		if s := r.Setup; float64(r.ValidAccuracy) != valid || float64(r.TestAccuracy) != test || !r.Exact() || s.Engine != EngineGPU || s.ExactSize == 0 {
+			t.Errorf("the run scores %v and %v, eval --exact %v and %v; %+v", r.ValidAccuracy, r.TestAccuracy, valid, test, s)
+		}
+	})
+}
