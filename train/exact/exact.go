@@ -26,6 +26,9 @@
 // layer are within 1e-5 of the CPU's, and the outputs of both engines within 2e-4 of the formulas in float64 where
 // a node has thousands of neighbours: of the value, or of one where the value is smaller.
 //
+// In a typed graph the last layer is for nodes of the seed type, and layers before it are for the types that the next
+// layer reads: states have rows of these types alone. The CPU computes typed models; the GPU does not.
+//
 // After each tile of a layer with its output on disk, the rows are made durable and noted with a checksum. The
 // scratch directory is removed at the end, also after an error. If the work was interrupted, killed or cut off by
 // a loss of power, the states stay, and the same work goes on from the last tile, on the same engine. The last
