@@ -56,34 +56,38 @@ func (h *host) pullList(worker, part, place int, x []float32, first, end int64) 
 		i, k = i/n, i%n
 	}
 	i += max(p.Lo, h.lo)
-	v, link := p.node(h.Targets, i), &p.Links[k]
 	list, err := h.Graph.Row(p.row(h.Targets, i, k))
 	if err != nil {
 		return err
 	}
+	link, loop := &p.Links[k], int64(-1)
+	if h.Loops {
+		loop = int64(p.node(h.Targets, i))
+	}
+	first, end = first+link.Shift, end+link.Shift // sources from here on
 	at := int(h.cursor[place])
-	for at < len(list) && int64(list[at])-link.Shift < end {
+	for at < len(list) && int64(list[at]) < end {
 		stop := len(list)
 		if stop > Fold {
 			stop = min(stop, (at/Fold+1)*Fold)
 		}
-		begin := at
-		for at < stop && len(w.idx) < idxRoom {
+		begin, idx := at, w.idx
+		for at < stop && len(idx) < idxRoom {
 			u := int64(list[at])
-			row := u - link.Shift
-			if row >= end {
+			if u >= end {
 				break
 			}
-			if row < first {
-				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend: %d comes too late", v, u)
+			if u < first {
+				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend: %d comes too late", p.node(h.Targets, i), u)
 			}
 			at++
-			if u != int64(v) || !h.Loops {
-				w.idx = append(w.idx, uint32(row-first))
+			if u != loop {
+				idx = append(idx, uint32(u-first))
 			}
 		}
-		w.runs = append(w.runs, piece{place, int32(len(w.idx)), int32(link.Relation), len(list) > Fold && at == stop && at > begin})
-		if len(w.idx) == idxRoom || len(w.runs) == idxRoom {
+		w.idx = idx
+		w.runs = append(w.runs, piece{place, int32(len(idx)), int32(link.Relation), len(list) > Fold && at == stop && at > begin})
+		if len(idx) == idxRoom || len(w.runs) == idxRoom {
 			h.flush(worker, x)
 		}
 	}
