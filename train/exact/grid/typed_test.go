@@ -47,7 +47,7 @@ func (k *kit) drawTyped(t *rapid.T) *problem {
 	p.typedTable(t, k, rows)
 	p.typedTargets(rng, types, bases, m.Alive(1))
 	p.sizes = Sizes{Nodes: rows, Targets: int64(p.targets()), IDs: p.Targets, Parts: p.Parts, Shape: p.Pull.PullShape, Edges: true, Threads: p.Threads, Table: &p.Table, Lists: 1000}
-	p.findLists(t, p.Table.File != nil && p.Targets != nil && rng.IntN(2) == 0)
+	p.findLists(t, p.Table.File != nil && p.Targets != nil && rng.IntN(4) > 0)
 	return p
 }
 
@@ -86,12 +86,17 @@ func (p *problem) typedTable(t *rapid.T, k *kit, rows int64) {
 	}
 }
 
-// typedTargets chooses destinations: all of some types, or some of the first.
+// typedTargets chooses destinations: all of some types, or some of one.
 func (p *problem) typedTargets(rng *rand.Rand, types *graph.Types, bases []int64, alive []bool) {
-	end, listed := 0, rng.IntN(2) == 0
+	end, listed, one := 0, rng.IntN(2) == 0, 0
+	for kind := range types.Nodes {
+		if alive[kind] && rng.IntN(2) == 0 {
+			one = kind
+		}
+	}
 	p.Parts = []Part{}
 	for kind, n := range types.Nodes {
-		if !alive[kind] || kind > 0 && (listed || rng.IntN(4) == 0) {
+		if !alive[kind] || listed && kind != one || kind > 0 && !listed && rng.IntN(4) == 0 {
 			continue
 		}
 		lo, _ := types.Range(kind)
@@ -109,13 +114,13 @@ func (p *problem) typedTargets(rng *rand.Rand, types *graph.Types, bases []int64
 		end = part.Hi
 		p.Parts = append(p.Parts, part)
 	}
-	if !listed || len(p.Parts) == 0 {
+	if !listed {
 		return
 	}
 	p.Targets = []uint32{}
-	for v := range uint32(types.Nodes[0].Count) {
+	for v := range uint32(types.Nodes[one].Count) {
 		if rng.IntN(3) > 0 {
-			p.Targets = append(p.Targets, v)
+			p.Targets = append(p.Targets, p.Parts[0].Node+v)
 		}
 	}
 	p.Parts[0].Hi = len(p.Targets)
@@ -220,5 +225,10 @@ func TestMostLists(t *testing.T) {
 		if most != want {
 			t.Errorf("tiles of %d targets: one has %d lists, want %d", tile, most, want)
 		}
+	}
+	// The tile with the most lists ends with the second part: two targets with two lists, and ten with three.
+	parts = []Part{{Hi: 10, Links: make([]Link, 2)}, {Lo: 10, Hi: 20, Links: make([]Link, 3)}, {Lo: 20, Hi: 30, Links: make([]Link, 1)}}
+	if got := mostLists(parts, 12); got != 34 {
+		t.Errorf("tiles of 12 targets have %d lists, want 34", got)
 	}
 }
