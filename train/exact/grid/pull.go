@@ -71,7 +71,7 @@ func (h *host) pullList(worker, part, place int, x []float32, first, end int64) 
 		if stop > Fold {
 			stop = min(stop, (at/Fold+1)*Fold)
 		}
-		begin, idx := at, w.idx
+		idx := w.idx
 		for at < stop && len(idx) < idxRoom {
 			u := int64(list[at])
 			if u >= end {
@@ -86,7 +86,7 @@ func (h *host) pullList(worker, part, place int, x []float32, first, end int64) 
 			}
 		}
 		w.idx = idx
-		w.runs = append(w.runs, piece{place, int32(len(idx)), int32(link.Relation), len(list) > Fold && at == stop && at > begin})
+		w.runs = append(w.runs, piece{place, int32(len(idx)), int32(link.Relation), len(list) > Fold && at == stop})
 		if len(idx) == idxRoom || len(w.runs) == idxRoom {
 			h.flush(worker, x)
 		}
