@@ -1,13 +1,8 @@
 package train
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"diskgnn/dataset"
@@ -138,15 +133,7 @@ func typedGraphForPyTorch(t *testing.T, d *dataset.Raw) string {
 			edges[r][0], edges[r][1] = append(edges[r][0], int64(u)-from), append(edges[r][1], int64(v)-to)
 		}
 	}
-	text, err := json.Marshal(map[string]any{"x": x, "edge_index": edges})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "graph.json")
-	if err := os.WriteFile(file, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return traintest.JSONFile(t, map[string]any{"x": x, "edge_index": edges})
 }
 
 const typedRate = 0.01
@@ -222,23 +209,7 @@ func typedCase(m model.Model, b *graph.Batch, x, weights []float32) any {
 // replayed returns PyTorch Geometric's losses, of each case.
 func replayed(t *testing.T, python string, cases []any) (losses [][]float64) {
 	t.Helper()
-	text, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "case.json")
-	if err := os.WriteFile(file, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	cmd := exec.Command(python, "-W", "ignore", "-c", replayScript, "../docs/python/load.py", file)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, stderr.Bytes())
-	}
-	if err := json.Unmarshal(out, &losses); err != nil {
-		t.Fatal(err)
-	}
+	file := traintest.JSONFile(t, cases)
+	traintest.PythonJSON(t, &losses, python, "-W", "ignore", "-c", replayScript, "../docs/python/load.py", file)
 	return losses
 }

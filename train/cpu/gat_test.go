@@ -122,7 +122,11 @@ func (r *gatReference) logits(b *graph.Batch, x []float64) []float64 {
 }
 
 func (r *gatReference) loss(b *graph.Batch, x []float64) float64 {
-	z, classes := r.logits(b, x), r.m.Classes()
+	return plainLoss(b, r.logits(b, x), r.m.Classes())
+}
+
+// plainLoss is the mean cross-entropy of the labelled seed nodes.
+func plainLoss(b *graph.Batch, z []float64, classes int) float64 {
 	loss, labelled := 0.0, 0
 	for i, y := range b.Labels {
 		if y == graph.Unlabelled {

@@ -34,8 +34,7 @@ type relational struct {
 // relationWeights makes a type's W of the parameters, and the parameters' gradients of its gradient.
 type relationWeights interface {
 	fold(kind int, w []float32)
-	// clear clears the gradients, and unfold adds a type's.
-	clear()
+	// unfold adds a type's gradients. They were cleared before the first type.
 	unfold(kind int, dW []float32)
 }
 
@@ -150,7 +149,8 @@ func (o *relational) backward(x, dz []float32) error {
 	o.begin(x)
 	o.dz = dz
 	o.tail.unfoldBiases()
-	o.weigh.clear()
+	_, d := o.params(model.Neighbour, model.Self)
+	clear(d)
 	for kind, begin := range o.kinds.begins {
 		rows := o.kinds.count(kind)
 		if rows == 0 || !o.kinds.alive[kind] {
@@ -234,11 +234,6 @@ func (o *matricesByRelation) fold(kind int, w []float32) {
 	}
 }
 
-func (o *matricesByRelation) clear() {
-	_, d := o.params(model.Neighbour, model.Self)
-	clear(d)
-}
-
 func (o *matricesByRelation) unfold(kind int, dW []float32) {
 	_, dMeans := o.param(model.Neighbour)
 	_, dOwn := o.param(model.Self)
@@ -271,11 +266,6 @@ func (o *rootedMatrices) fold(kind int, w []float32) {
 		o.net.blas.Sgemm(false, false, into.n, size, bases, 1, comp[into.lo*bases:], bases, means, size, 0, w, size)
 	}
 	copy(w[into.n*size:], root)
-}
-
-func (o *rootedMatrices) clear() {
-	_, d := o.params(model.Neighbour, model.Self)
-	clear(d)
 }
 
 func (o *rootedMatrices) unfold(kind int, dW []float32) {

@@ -200,18 +200,5 @@ func (r *typedReference) attend(z []float64, name string, sources [][]float64, o
 }
 
 func (r *typedReference) loss(b *graph.Batch, x []float64) float64 {
-	z, classes := r.logits(b, x), r.m.Classes()
-	loss, labelled := 0.0, 0
-	for i, y := range b.Labels {
-		if y == graph.Unlabelled {
-			continue
-		}
-		labelled++
-		sum := 0.0
-		for c := range classes {
-			sum += math.Exp(z[i*classes+c])
-		}
-		loss += math.Log(sum) - z[i*classes+int(y)]
-	}
-	return loss / float64(max(1, labelled))
+	return plainLoss(b, r.logits(b, x), r.m.Classes())
 }

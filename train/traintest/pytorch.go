@@ -41,11 +41,17 @@ func GraphForPyTorch(t *testing.T, d *dataset.Raw) string {
 			edges[0], edges[1] = append(edges[0], int64(u)), append(edges[1], int64(v))
 		}
 	}
-	text, err := json.Marshal(map[string]any{"x": rows, "edge_index": edges})
+	return JSONFile(t, map[string]any{"x": rows, "edge_index": edges})
+}
+
+// JSONFile writes a value to a new file.
+func JSONFile(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "graph.json")
+	file := filepath.Join(t.TempDir(), "value.json")
 	if err := os.WriteFile(file, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +62,21 @@ func GraphForPyTorch(t *testing.T, d *dataset.Raw) string {
 // and a graph: a row per node.
 func PyTorchLogits(t *testing.T, python, script, run, graph string) (logits [][]float64) {
 	t.Helper()
+	PythonJSON(t, &logits, python, script, run, graph)
+	return logits
+}
+
+// PythonJSON runs Python, and decodes the JSON that it prints to result.
+func PythonJSON(t *testing.T, result any, python string, arguments ...string) {
+	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command(python, script, run, graph)
+	cmd := exec.Command(python, arguments...)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr.Bytes())
 	}
-	if err := json.Unmarshal(out, &logits); err != nil {
+	if err := json.Unmarshal(out, result); err != nil {
 		t.Fatal(err)
 	}
-	return logits
 }
