@@ -74,6 +74,10 @@ type Facts struct {
 	TrainMeans graph.Sizes // rounded means over them
 	EvalSizes  graph.Sizes // maxima over the others
 
+	// TypeInputs has, of a typed graph, the number of the training batches' input nodes of each type, for people; nil:
+	// unknown.
+	TypeInputs []int64
+
 	EpochSeeds int64 // the most seed nodes of a sample epoch
 	EvalSeeds  int64 // the larger number of seed nodes of the validation and the test batches
 

@@ -119,7 +119,7 @@ func (r *request) settle() error {
 		Train: s.TrainBatches, Valid: s.ValidBatches, Test: s.TestBatches,
 		Epochs: s.Epochs, BatchesPerEpoch: s.BatchesPerEpoch,
 		Fanout: r.samples.Params().Fanout, EvalFanout: r.samples.Params().EvalFanout,
-		TrainSizes: s.Train.Max, TrainMeans: s.Train.Mean, EvalSizes: s.Eval.Max,
+		TypeInputs: s.TypeInputs, TrainSizes: s.Train.Max, TrainMeans: s.Train.Mean, EvalSizes: s.Eval.Max,
 	}
 	return r.settleBands()
 }

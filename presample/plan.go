@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"diskgnn/graph"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
@@ -28,6 +29,9 @@ type Plan struct {
 	InputNodes float64 `json:"batch_input_nodes"`
 	Edges      float64 `json:"batch_edges"`
 	BatchBytes float64 `json:"batch_bytes"`
+	// Of a typed graph, the means of the input nodes of each type, and of the edges of each relation.
+	TypeInputs    []TypeMean `json:"batch_type_input_nodes,omitempty"`
+	RelationEdges []TypeMean `json:"batch_relation_edges,omitempty"`
 
 	Workers     int    `json:"workers"`            // goroutines that would sample the training batches
 	Table       string `json:"table"`              // the table that would number nodes: array or hash
@@ -43,6 +47,12 @@ type Plan struct {
 
 	VerifySeconds float64 `json:"verify_seconds"` // for checking the dataset, measured
 	Seconds       float64 `json:"seconds"`        // for the whole sampling: checking, and all batches
+}
+
+// TypeMean is a mean count of a node type, or of a relation as graph.Types.Triple names it.
+type TypeMean struct {
+	Name string  `json:"name"`
+	Mean float64 `json:"mean"`
 }
 
 // MakePlan predicts the costs of Run with the same options. It checks the dataset as Run does, samples
@@ -115,6 +125,35 @@ type drawn struct {
 	inputNodes, edges, bytes int64
 	seconds                  float64 // of one worker
 	most                     sampler.Extent
+	byType, byRelation       []int64 // input nodes and edges, in a typed graph
+}
+
+// countTypes counts the input nodes and edges of a batch of a typed graph.
+func (d *drawn) countTypes(b *graph.Batch) {
+	if b.Types == nil {
+		return
+	}
+	if d.byType == nil {
+		d.byType, d.byRelation = make([]int64, len(b.Types.Nodes)), make([]int64, len(b.Types.Relations))
+	}
+	for _, row := range b.Input {
+		d.byType[b.Types.OfFeatureRow(row)]++
+	}
+	var relations []int // of the rows of a block
+	for l := range b.Blocks {
+		relations = b.Types.RowRelations(relations, b.DstEnds(l))
+		for row, r := range relations {
+			d.byRelation[r] += int64(b.Blocks[l].Indptr[row+1] - b.Blocks[l].Indptr[row])
+		}
+	}
+}
+
+// typeMeans names the means of sums.
+func (d *drawn) typeMeans(sums []int64, name func(i int) string) (means []TypeMean) {
+	for i, n := range sums {
+		means = append(means, TypeMean{name(i), d.scale(float64(n), 1)})
+	}
+	return means
 }
 
 // drawSome draws batches of a phase at equal distances, one after the other, after one that
@@ -129,9 +168,9 @@ func (s *sampling) drawSome(ctx context.Context, p *phase, task progress.Task) (
 	}
 	defer s.free(by)
 	var encoded mbfile.Encoded
-	draw := func(i int) error {
-		b, err := s.draw(ctx, by, i)
-		if err != nil {
+	var b *graph.Batch
+	draw := func(i int) (err error) {
+		if b, err = s.draw(ctx, by, i); err != nil {
 			return err
 		}
 		encoded.Encode(b)
@@ -152,6 +191,7 @@ func (s *sampling) drawSome(ctx context.Context, p *phase, task progress.Task) (
 		d.n, d.seconds = d.n+1, d.seconds+time.Since(began).Seconds()
 		d.bytes += int64(len(encoded.Bytes))
 		d.inputNodes += int64(encoded.Nodes[0])
+		d.countTypes(b)
 		for _, e := range encoded.Edges {
 			d.edges += int64(e)
 		}
@@ -181,6 +221,8 @@ func (s *sampling) fill(p *Plan, phases []phase, of []drawn) {
 	p.TrainBatches, p.ValidBatches, p.TestBatches = within(0, l.Train), within(l.Train, l.Train+l.Valid), within(l.Train+l.Valid, l.Batches())
 	p.Measured = train.n
 	p.InputNodes, p.Edges, p.BatchBytes = train.scale(float64(train.inputNodes), 1), train.scale(float64(train.edges), 1), train.scale(float64(train.bytes), 1)
+	p.TypeInputs = train.typeMeans(train.byType, func(i int) string { return f.Types.Nodes[i].Name })
+	p.RelationEdges = train.typeMeans(train.byRelation, func(i int) string { return f.Types.Triple(i) })
 	p.Workers, p.Table = s.res.Workers, s.res.Table
 	p.VerifySeconds = s.res.VerifySeconds
 

@@ -132,7 +132,7 @@ func Facts(r *packfile.Reader) *featurestore.Facts {
 	facts := &featurestore.Facts{
 		Nodes: f.Nodes, Types: f.Types, SeedType: f.SeedType, Dim: f.Dim, DType: f.DType, RowBytes: f.RowBytes, Classes: f.Classes, TargetBytes: f.TargetBytes, Metric: f.Metric,
 		Train: f.Train, Valid: f.Valid, Test: f.Test, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch,
-		Fanout: f.Fanout, EvalFanout: f.EvalFanout, TrainSizes: f.TrainSizes, TrainMeans: f.TrainMeans, EvalSizes: f.EvalSizes, InBits: r.InBits(),
+		TypeInputs: f.TypeInputs, Fanout: f.Fanout, EvalFanout: f.EvalFanout, TrainSizes: f.TrainSizes, TrainMeans: f.TrainMeans, EvalSizes: f.EvalSizes, InBits: r.InBits(),
 	}
 	for epoch := range slices.Chunk(ix.Train, max(1, f.BatchesPerEpoch)) {
 		n := int64(0)

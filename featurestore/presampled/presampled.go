@@ -53,7 +53,7 @@ func (s *Source) count() error {
 	s.facts = featurestore.Facts{
 		Nodes: f.Nodes, Types: f.Types, SeedType: f.SeedType, Dim: d.Dim, DType: d.DType, RowBytes: d.RowBytes(), Classes: d.Classes, TargetBytes: f.TargetBytes, Metric: d.Metric,
 		Train: f.TrainBatches, Valid: f.ValidBatches, Test: f.TestBatches, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch,
-		Fanout: p.Fanout, EvalFanout: p.EvalFanout, TrainSizes: f.Train.Max, TrainMeans: f.Train.Mean, EvalSizes: f.Eval.Max,
+		TypeInputs: f.TypeInputs, Fanout: p.Fanout, EvalFanout: p.EvalFanout, TrainSizes: f.Train.Max, TrainMeans: f.Train.Mean, EvalSizes: f.Eval.Max,
 	}
 	for lo := 0; lo < f.TrainBatches; lo += f.BatchesPerEpoch {
 		s.facts.EpochSeeds = max(s.facts.EpochSeeds, s.seeds(lo, lo+f.BatchesPerEpoch))

@@ -51,6 +51,8 @@ func (r *Reader) checkFacts() error {
 		return r.damaged("%d classes are outside the limits of 1 to %d", f.Classes, math.MaxInt32)
 	case (f.Types != nil) != r.version.typed || f.Types != nil && f.Nodes != f.Types.NumFeatureRows():
 		return r.damaged("%d rows of features do not fit the node types and the format %s", f.Nodes, r.meta.Format)
+	case f.TypeInputs != nil && (f.Types == nil || len(f.TypeInputs) != len(f.Types.Nodes) || slices.Min(f.TypeInputs) < 0):
+		return r.damaged("the node types have the input nodes %v", f.TypeInputs)
 	case f.SeedType < 0 || f.SeedType > 0 && (f.Types == nil || f.SeedType >= len(f.Types.Nodes)):
 		return r.damaged("its seed nodes have the type %d", f.SeedType)
 	case f.MultiLabel() != r.version.targets && !r.version.typed || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:

@@ -2,6 +2,8 @@ package packfile
 
 import (
 	"strings"
+
+	"diskgnn/graph"
 )
 
 // Description has the sizes and contents of a pack. For a shard they are the shard's own, except Segments.
@@ -18,6 +20,10 @@ type Description struct {
 
 	Levels []Level `json:"levels"`
 	Caches []Cache `json:"caches"` // caches that a trainer may choose from, smallest first
+
+	// Types and TypeInputs are the Facts of a typed graph.
+	Types      *graph.Types `json:"types,omitempty"`
+	TypeInputs []int64      `json:"type_input_nodes,omitempty"`
 
 	DiskBytes int64 `json:"disk_bytes"`
 	// Blowup is DiskBytes over the bytes of the dataset's feature table.
@@ -59,7 +65,7 @@ func (r *Reader) Describe() Description {
 	d := Description{
 		Policy: r.params.Policy, DType: string(f.DType), Codec: r.params.Codec,
 		Nodes: f.Nodes, RowBytes: f.RowBytes, Epochs: f.Epochs, Batches: hi - lo + evals,
-		Segment: f.Segment, Segments: f.Segments,
+		Segment: f.Segment, Segments: f.Segments, Types: f.Types, TypeInputs: f.TypeInputs,
 	}
 	d.Levels = []Level{{Name: "hot", Rows: hot}, {Name: "ssd", Rows: f.SSDRows}, {Name: "cold", Rows: f.ColdRows},
 		{Name: "evaluation", Rows: eval}, {Name: "graphs"}, {Name: "index"}}

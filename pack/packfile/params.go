@@ -55,6 +55,9 @@ type Facts struct {
 	Fanout     []int `json:"fanout"`
 	EvalFanout []int `json:"eval_fanout"`
 
+	// TypeInputs has, of a typed graph, the number of the training batches' input nodes of each type; nil: unknown.
+	TypeInputs []int64 `json:"type_input_nodes,omitempty"`
+
 	TrainSizes graph.Sizes `json:"train_sizes"` // maxima over the training batches
 	EvalSizes  graph.Sizes `json:"eval_sizes"`
 	TrainMeans graph.Sizes `json:"train_means"` // rounded means over the training batches

@@ -24,7 +24,8 @@ type tally struct {
 	most    graph.Sizes
 	sums    graph.Sizes
 	batches int
-	touched int64 // one more than the highest rank that they read
+	touched int64   // one more than the highest rank that they read
+	inputs  []int64 // by type, of a typed graph
 }
 
 func newTally(f *Facts) *tally {
@@ -36,7 +37,11 @@ func newTally(f *Facts) *tally {
 		}
 		return s
 	}
-	return &tally{most: sizes(), sums: sizes()}
+	t := &tally{most: sizes(), sums: sizes()}
+	if f.Types != nil {
+		t.inputs = make([]int64, len(f.Types.Nodes))
+	}
+	return t
 }
 
 // add counts a batch. A destination with more edges than the fanout allows is an error.
@@ -53,6 +58,9 @@ func (t *tally) add(b *graph.Batch, fanout []int) error {
 			n := k.NumRows()
 			t.most.Rows[l], t.sums.Rows[l] = max(t.most.Rows[l], n), t.sums.Rows[l]+n
 		}
+	}
+	for _, kind := range b.InputTypes {
+		t.inputs[kind]++
 	}
 	for _, rank := range b.Input {
 		t.touched = max(t.touched, int64(rank)+1)
@@ -122,6 +130,9 @@ func (r *Reader) verifyTrained(t *tally) error {
 		}
 		if err := r.same("sizes of the mean training batch", r.facts.TrainMeans, t.means()); err != nil {
 			return err
+		}
+		if have := r.facts.TypeInputs; have != nil && !slices.Equal(have, t.inputs) {
+			return r.damaged("the facts say that the types have the input nodes %v, but the batches have %v", have, t.inputs)
 		}
 	}
 	have := r.index.Edges

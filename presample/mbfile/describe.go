@@ -1,6 +1,10 @@
 package mbfile
 
-import "slices"
+import (
+	"slices"
+
+	"diskgnn/graph"
+)
 
 // Description has the parameters and statistics of a SAMPLES directory, as inspect shows them.
 type Description struct {
@@ -56,6 +60,15 @@ func (r *Reader) Describe() (Description, error) {
 		d.Curve = append(d.Curve, Hottest{Share: share, Nodes: int64(n), Accesses: float64(sum) / float64(max(total, 1))})
 	}
 	return d, nil
+}
+
+// addByType adds the hotness of the rows of features from first on to the sums of the types of their nodes.
+func addByType(sums []int64, t *graph.Types, first int64, hot []uint32) {
+	for i, n := range hot {
+		if n > 0 {
+			sums[t.OfFeatureRow(uint32(first+int64(i)))] += int64(n)
+		}
+	}
 }
 
 // shares returns the use of every type, by the hotness of all rows and their sum.

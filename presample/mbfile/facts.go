@@ -57,6 +57,8 @@ func (r *Reader) checkFacts() error {
 		return bad("it has %d epochs of %d batches, but the parameters say %d epochs, and at most %d are possible", f.Epochs, f.BatchesPerEpoch, p.Epochs, MaxBatches)
 	case f.Epochs*f.BatchesPerEpoch != f.TrainBatches && !(part && f.TrainBatches < f.Epochs*f.BatchesPerEpoch):
 		return bad("it has %d training batches instead of %d epochs of %d batches", f.TrainBatches, f.Epochs, f.BatchesPerEpoch)
+	case f.TypeInputs != nil && (f.Types == nil || len(f.TypeInputs) != len(f.Types.Nodes) || slices.Min(f.TypeInputs) < 0 || sum(f.TypeInputs) != f.Train.InputNodes):
+		return bad("its types have the input nodes %v, which are not the %d of all training batches", f.TypeInputs, f.Train.InputNodes)
 	case f.FirstFile < 0 || f.FirstFile > maxFile || f.FirstFile > 0 && !part:
 		return bad("the number of its first file, %d, is impossible", f.FirstFile)
 	}
@@ -208,4 +210,11 @@ func (s *Summary) equal(t *Summary) bool {
 
 func equalSizes(a, b graph.Sizes) bool {
 	return slices.Equal(a.Src, b.Src) && slices.Equal(a.Dst, b.Dst) && slices.Equal(a.Edges, b.Edges) && slices.Equal(a.Rows, b.Rows)
+}
+
+func sum(list []int64) (n int64) {
+	for _, x := range list {
+		n += x
+	}
+	return n
 }

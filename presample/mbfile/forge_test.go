@@ -72,7 +72,7 @@ func (f *forgery) commit(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := writeHotness(dir, func(yield func([]byte, error) bool) { yield(binio.Bytes(f.hot), nil) })
+	list, _, err := writeHotness(dir, nil, func(yield func([]uint32, error) bool) { yield(f.hot, nil) })
 	if err != nil {
 		t.Fatal(err)
 	}

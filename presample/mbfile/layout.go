@@ -46,13 +46,13 @@ func (f *Facts) IndexBytes() int64 {
 	return int64(f.Batches()) * int64(recordBytes(f.Layers, f.Types != nil))
 }
 
-// facts adds up the written batches, all of which ix describes.
-func (l *Layout) facts(ix *index, epochs int) Facts {
+// facts adds up the written batches, all of which ix describes. inputs are Facts.TypeInputs.
+func (l *Layout) facts(ix *index, epochs int, inputs []int64) Facts {
 	p := l.part()
 	return Facts{
 		Nodes: l.Nodes, Types: l.Types, SeedType: l.SeedType, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
 		FirstFile: p.firstFile, TrainBatches: p.train, ValidBatches: p.valid, TestBatches: p.test, TargetBytes: l.TargetBytes,
-		Train: summarize(ix, 0, p.train), Eval: summarize(ix, p.train, ix.batches()),
+		TypeInputs: inputs, Train: summarize(ix, 0, p.train), Eval: summarize(ix, p.train, ix.batches()),
 	}
 }
 

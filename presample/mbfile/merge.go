@@ -39,12 +39,12 @@ func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Rep
 	if made.Adopted, err = shard.Adopt(ctx, dir, batches, rep); err != nil {
 		return made, err
 	}
-	hotness, err := mergeHotness(ctx, dir, readers)
+	hotness, inputs, err := mergeHotness(ctx, dir, readers)
 	if err != nil {
 		return made, err
 	}
 	files, err := writeIndex(dir, ix)
-	made.Files, made.Facts = append(files, hotness...), layout.facts(ix, readers[0].facts.Epochs)
+	made.Files, made.Facts = append(files, hotness...), layout.facts(ix, readers[0].facts.Epochs, inputs)
 	return made, err
 }
 
@@ -75,17 +75,16 @@ func join(readers []*Reader) (*Layout, *index, error) {
 }
 
 // mergeHotness writes the sum of the shards' hotness, a piece at a time.
-func mergeHotness(ctx context.Context, dir *stage.Dir, readers []*Reader) ([]stage.File, error) {
+func mergeHotness(ctx context.Context, dir *stage.Dir, readers []*Reader) (files []stage.File, inputs []int64, err error) {
 	parts := make([]*hotness, len(readers))
 	for i, r := range readers {
-		var err error
 		if parts[i], err = r.openHotness(); err != nil {
-			return nil, r.damaged(err)
+			return nil, nil, r.damaged(err)
 		}
 	}
 	nodes := readers[0].facts.Nodes
 	sum, part := make([]uint32, hotnessPiece/4), make([]uint32, hotnessPiece/4)
-	return writeHotness(dir, func(yield func([]byte, error) bool) {
+	return writeHotness(dir, readers[0].facts.Types, func(yield func([]uint32, error) bool) {
 		for at := int64(0); at < nodes; at += int64(len(sum)) {
 			n := min(int64(len(sum)), nodes-at)
 			sum, part := sum[:n], part[:n]
@@ -106,7 +105,7 @@ func mergeHotness(ctx context.Context, dir *stage.Dir, readers []*Reader) ([]sta
 					sum[i] += x
 				}
 			}
-			if !yield(binio.Bytes(sum), nil) {
+			if !yield(sum, nil) {
 				return
 			}
 		}

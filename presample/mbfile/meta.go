@@ -146,8 +146,11 @@ type Facts struct {
 	ValidBatches    int          `json:"valid_batches"`
 	TestBatches     int          `json:"test_batches"`
 	TargetBytes     int          `json:"target_bytes,omitempty"` // bytes of Targets for each seed node, 0 if not multi-label
-	Train           Summary      `json:"train"`                  // all epochs
-	Eval            Summary      `json:"eval"`                   // validation and test
+	// TypeInputs has, of a typed graph, the number of the training batches' input nodes of each type. Earlier
+	// versions did not count them.
+	TypeInputs []int64 `json:"type_input_nodes,omitempty"`
+	Train      Summary `json:"train"` // all epochs
+	Eval       Summary `json:"eval"`  // validation and test
 }
 
 // Batches returns the number of all batches.

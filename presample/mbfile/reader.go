@@ -316,6 +316,12 @@ func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 	if err != nil {
 		return err
 	}
+	if have := r.facts.TypeInputs; have != nil {
+		want := make([]int64, len(have))
+		if addByType(want, r.facts.Types, 0, hot); !slices.Equal(have, want) {
+			return r.damaged(fault.New(fault.ErrCorrupt, "%s: its types have the input nodes %v, but by %s they have %v", filepath.Join(r.dir, stage.MetaFile), have, HotnessFile, want))
+		}
+	}
 	var buf []byte
 	var b graph.Batch
 	if err := r.verifyParams(); err != nil {

@@ -74,6 +74,7 @@ func TestTypedValues(t *testing.T) {
 	defer r.Close()
 	f := r.Facts()
 	want := Facts{Nodes: 4, Types: typedTypes, Layers: 2, Epochs: 2, BatchesPerEpoch: 1, TrainBatches: 2, ValidBatches: 1, TestBatches: 1,
+		TypeInputs: []int64{4, 1},
 		Train: Summary{SeedNodes: 2, InputNodes: 5, Edges: 10, Bytes: r.Info(0).Size + r.Info(1).Size,
 			Max:  graph.Sizes{Src: []int{4, 4}, Dst: []int{4, 1}, Edges: []int{7, 3}, Rows: []int{6, 2}},
 			Mean: graph.Sizes{Src: []int{3, 3}, Dst: []int{3, 1}, Edges: []int{4, 2}, Rows: []int{4, 2}}}}
@@ -154,12 +155,16 @@ func TestForgedTypedSamples(t *testing.T) {
 		"a row of too many": relations(func(by map[string]any) {
 			by["author:writes:paper"], by["paper:wrote:author"] = []int{1, 1}, []int{2, 2}
 		}),
-		"merged too":      func(f *forgery) { f.params["merged"] = true },
-		"rows of a layer": func(f *forgery) { f.counts(0)[5]-- },
-		"rows beyond all": func(f *forgery) { f.counts(0)[5] = 1 << 31 },
-		"most rows":       func(f *forgery) { f.facts["train"].(map[string]any)["max"].(map[string]any)["rows"] = []int{7, 2} },
-		"no most rows":    func(f *forgery) { delete(f.facts["train"].(map[string]any)["max"].(map[string]any), "rows") },
-		"mean rows":       func(f *forgery) { f.facts["train"].(map[string]any)["mean"].(map[string]any)["rows"] = []int{4, 1} },
+		"merged too":                   func(f *forgery) { f.params["merged"] = true },
+		"rows of a layer":              func(f *forgery) { f.counts(0)[5]-- },
+		"rows beyond all":              func(f *forgery) { f.counts(0)[5] = 1 << 31 },
+		"most rows":                    func(f *forgery) { f.facts["train"].(map[string]any)["max"].(map[string]any)["rows"] = []int{7, 2} },
+		"no most rows":                 func(f *forgery) { delete(f.facts["train"].(map[string]any)["max"].(map[string]any), "rows") },
+		"another type's input nodes":   func(f *forgery) { f.facts["type_input_nodes"] = []int{3, 2} },
+		"input nodes of too few types": func(f *forgery) { f.facts["type_input_nodes"] = []int{5} },
+		"more input nodes":             func(f *forgery) { f.facts["type_input_nodes"] = []int{4, 2} },
+		"less than no input nodes":     func(f *forgery) { f.facts["type_input_nodes"] = []int{6, -1} },
+		"mean rows":                    func(f *forgery) { f.facts["train"].(map[string]any)["mean"].(map[string]any)["rows"] = []int{4, 1} },
 	} {
 		f := forgeryOf(t, dir)
 		change(f)
@@ -170,6 +175,10 @@ func TestForgedTypedSamples(t *testing.T) {
 	f := forgeryOf(t, dir)
 	if err := use(t, f.commit(t)); err != nil {
 		t.Errorf("as written: %v", err)
+	}
+	delete(f.facts, "type_input_nodes") // as before they were counted
+	if err := use(t, f.commit(t)); err != nil {
+		t.Errorf("by an earlier version: %v", err)
 	}
 }
 

@@ -303,8 +303,8 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 		panic(fmt.Sprintf("mbfile: finished after %d batches instead of %d", w.Next(), w.hi))
 	}
 	// The last file is synced meanwhile.
-	hotness, err := writeHotness(w.dir, func(yield func([]byte, error) bool) {
-		for piece := range slices.Chunk(binio.Bytes(w.hot), hotnessPiece) {
+	hotness, inputs, err := writeHotness(w.dir, w.layout.Types, func(yield func([]uint32, error) bool) {
+		for piece := range slices.Chunk(w.hot, hotnessPiece/4) {
 			if !yield(piece, nil) {
 				return
 			}
@@ -317,7 +317,7 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 		return nil, Facts{}, err
 	}
 	files, err := writeIndex(w.dir, &w.index)
-	return append(files, hotness...), w.layout.facts(&w.index, epochs), err
+	return append(files, hotness...), w.layout.facts(&w.index, epochs, inputs), err
 }
 
 // Close closes the files and frees the counts, after Finish or before. Durable files are kept for a run that resumes.
@@ -388,8 +388,8 @@ func writeIndex(dir *stage.Dir, ix *index) ([]stage.File, error) {
 	return files, nil
 }
 
-// writeHotness writes the pieces of hotness.bin and its table of sums.
-func writeHotness(dir *stage.Dir, pieces iter.Seq2[[]byte, error]) (files []stage.File, err error) {
+// writeHotness writes the pieces of hotness.bin and its table of sums. inputs are their sums by type, in a typed graph.
+func writeHotness(dir *stage.Dir, types *graph.Types, pieces iter.Seq2[[]uint32, error]) (files []stage.File, inputs []int64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("write %s: %w", HotnessFile, err)
@@ -397,29 +397,37 @@ func writeHotness(dir *stage.Dir, pieces iter.Seq2[[]byte, error]) (files []stag
 	}()
 	f, err := dir.FS().Create(dir.File(HotnessFile))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	summer := binio.NewSummer(hotnessGranule)
+	if types != nil {
+		inputs = make([]int64, len(types.Nodes))
+	}
+	at := int64(0)
 	for piece, err := range pieces {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if _, err := f.Write(piece); err != nil {
-			return nil, err
+		if types != nil {
+			addByType(inputs, types, at, piece)
 		}
-		_, _ = summer.Write(piece)
+		at += int64(len(piece))
+		if _, err := f.Write(binio.Bytes(piece)); err != nil {
+			return nil, nil, err
+		}
+		_, _ = summer.Write(binio.Bytes(piece))
 	}
 	if err := f.Sync(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sums := summer.Sums()
 	table := sums.Encode()
 	if err := vfs.WriteFile(dir.FS(), dir.File(SumsFile), table); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return []stage.File{
 		{Name: HotnessFile, Size: sums.Size, Checksum: sums.Checksum()},
 		{Name: SumsFile, Size: int64(len(table)), Checksum: binio.Hash(table)},
-	}, nil
+	}, inputs, nil
 }
