@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/onthefly"
+	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -60,6 +61,10 @@ type Plan struct {
 	Drawn *onthefly.Drawn `json:"drawn,omitempty"`
 	// Exact is the plan of one exact validation, if that is the kind.
 	Exact *exact.Plan `json:"exact_validation,omitempty"`
+
+	// Types and TypeInputs are of a typed graph, as in featurestore.Facts.
+	Types      *graph.Types `json:"types,omitempty"`
+	TypeInputs []int64      `json:"type_input_nodes,omitempty"`
 
 	Links []LinkSeconds `json:"stages"`
 	// Bound names the link that the others wait for.
@@ -195,6 +200,7 @@ func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Tab
 		drawn := source.Drawn()
 		p.Drawn = &drawn
 	}
+	p.Types, p.TypeInputs = r.facts.Types, r.facts.TypeInputs
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
 	p.Slots, p.MemoryBytes = s.Slots, r.decision.Memory.Total
 	p.CacheRows, p.CacheBytes, p.HeldBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.HeldSize, s.GPUBytes

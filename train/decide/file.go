@@ -14,7 +14,7 @@ func (d *Decision) File(s rundir.Setup) rundir.File {
 		LabelKind: dataset.LabelKind(store.MultiLabel()), Preferences: o.Preferences, Setup: s,
 		Params: rundir.Params{Recipe: o.Recipe, Network: o.Network()},
 		PackFacts: rundir.PackFacts{Dir: store.Dir, Nodes: store.Nodes, Dim: store.Dim, Classes: store.Classes, DType: store.DType, RowBytes: store.RowBytes,
-			Fanout: store.Fanout, Epochs: store.Epochs, BatchesPerEpoch: store.BatchesPerEpoch, Description: store.Description}}
+			Types: store.Types, TypeInputs: store.TypeInputs, Fanout: store.Fanout, Epochs: store.Epochs, BatchesPerEpoch: store.BatchesPerEpoch, Description: store.Description}}
 	if o.Engine != EngineGPU {
 		f.Params.Precision = "" // which the other engines have none of
 	}

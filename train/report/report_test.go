@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"diskgnn/graph"
 	"diskgnn/internal/chart"
 	"diskgnn/internal/chart/charttest"
 	"diskgnn/internal/fault"
@@ -441,4 +442,30 @@ func FuzzReport(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestTypeRows: papers are three quarters of the rows of batches, two relations lead to them, and none to places.
+func TestTypeRows(t *testing.T) {
+	types := &graph.Types{
+		Nodes: []graph.NodeType{{Name: "paper", Count: 5, Features: true}, {Name: "author", Count: 1, Features: true}, {Name: "place", Count: 2000}},
+		Relations: []graph.Relation{{Source: 0, Name: "cites", Destination: 0}, {Source: 1, Name: "writes", Destination: 0},
+			{Source: 2, Name: "employs", Destination: 1}},
+	}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		inputs []int64
+		shares []string
+	}{{[]int64{6, 1, 1}, []string{", 75.0 % of the rows of training batches", ", 12.5 % of the rows of training batches", ", 12.5 % of the rows of training batches"}},
+		{nil, []string{"", "", ""}}} {
+		want := []Row{{"type paper", "5 nodes" + c.shares[0] + "; paper:cites:paper, author:writes:paper"},
+			{"type author", "1 node" + c.shares[1] + "; place:employs:author"}, {"type place", "2,000 nodes without features" + c.shares[2]}}
+		if d := cmp.Diff(want, TypeRows(types, c.inputs)); d != "" {
+			t.Error(d)
+		}
+	}
+	if rows := TypeRows(nil, nil); rows != nil {
+		t.Error(rows)
+	}
 }

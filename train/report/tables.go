@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/train/model"
@@ -168,6 +169,7 @@ func (r *Run) pack() Table {
 		{"cached in RAM", share(s.CacheRows - onGPU)},
 		{"size", fmt.Sprintf("%s, blow-up %.2f", budget.FormatBytes(p.DiskBytes), p.Blowup)},
 	}
+	rows = append(rows, TypeRows(p.Types, p.TypeInputs)...)
 	if onGPU > 0 {
 		rows = append(rows, Row{"cached on the GPU", share(onGPU) + ", " + budget.FormatBytes(bytes)})
 	}
@@ -179,6 +181,41 @@ func (r *Run) pack() Table {
 		return Table{"Samples", slices.DeleteFunc(rows, func(r Row) bool { return slices.Contains(own, r.Name) })}
 	}
 	return Table{"Pack", rows}
+}
+
+// mostTypes is the number of node types, and of relations into each, that have rows.
+const mostTypes = 16
+
+// TypeRows describes the node types and relations of a typed graph: nil in others. inputs are the input nodes of the
+// training batches by type, or nil.
+func TypeRows(t *graph.Types, inputs []int64) []Row {
+	if t == nil {
+		return nil
+	}
+	var rows []Row
+	all := int64(0)
+	for _, n := range inputs {
+		all += n
+	}
+	for i, k := range t.Nodes[:min(len(t.Nodes), mostTypes)] {
+		text := units.Of(k.Count, "node")
+		if !k.Features {
+			text += " without features"
+		}
+		if i < len(inputs) {
+			text += fmt.Sprintf(", %.1f %% of the rows of training batches", 100*float64(inputs[i])/float64(max(all, 1)))
+		}
+		from, n := t.Into(i)
+		var into []string
+		for r := range min(n, mostTypes) {
+			into = append(into, t.Triple(from+r))
+		}
+		if n > 0 {
+			text += "; " + strings.Join(into, ", ")
+		}
+		rows = append(rows, Row{"type " + k.Name, text})
+	}
+	return rows
 }
 
 func (r *Run) environment() Table {

@@ -66,6 +66,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -251,15 +252,18 @@ type Topology = topology.Choice
 
 // PackFacts describe the training data in run.json.
 type PackFacts struct {
-	Dir             string     `json:"dir"` // as it was named
-	Nodes           int64      `json:"nodes"`
-	Dim             int        `json:"dim"`
-	Classes         int        `json:"classes"`
-	DType           dtype.Type `json:"dtype"`
-	RowBytes        int        `json:"row_bytes"`
-	Fanout          []int      `json:"fanout"`
-	Epochs          int        `json:"epochs"` // sampled
-	BatchesPerEpoch int        `json:"batches_per_epoch"`
+	Dir      string     `json:"dir"` // as it was named
+	Nodes    int64      `json:"nodes"`
+	Dim      int        `json:"dim"`
+	Classes  int        `json:"classes"`
+	DType    dtype.Type `json:"dtype"`
+	RowBytes int        `json:"row_bytes"`
+	Fanout   []int      `json:"fanout"`
+	// Types and TypeInputs are the featurestore.Facts of a typed graph.
+	Types           *graph.Types `json:"types,omitempty"`
+	TypeInputs      []int64      `json:"type_input_nodes,omitempty"`
+	Epochs          int          `json:"epochs"` // sampled
+	BatchesPerEpoch int          `json:"batches_per_epoch"`
 	featurestore.Description
 }
 
