@@ -34,7 +34,14 @@ func samplesPlan(p presample.Plan, memory int64) []line {
 	if p.Measured == 0 {
 		return slices.Delete(lines, 1, 2)
 	}
-	return lines
+	var parts []line
+	for _, t := range p.TypeInputs {
+		parts = append(parts, line{"", fmt.Sprintf("%s: %s", t.Name, units.Of(int64(t.Mean), "input node"))})
+	}
+	for _, t := range p.RelationEdges {
+		parts = append(parts, line{"", fmt.Sprintf("%s: %s", t.Name, units.Of(int64(t.Mean), "edge"))})
+	}
+	return slices.Insert(lines, 2, parts...)
 }
 
 // runPlan describes the predicted cost of a run.
@@ -58,6 +65,7 @@ func runPlan(p train.Plan, memory int64) outcome {
 		}
 		out.add("rows", "%s an epoch, %.2f for each node of the dataset, %s%s", units.Count(d.InputNodes), d.Amplification, budget.FormatBytes(d.FeatureBytes), counted)
 	}
+	out.lines = append(out.lines, typeLines(p.Types, p.TypeInputs)...)
 	if p.PreloadBytes > 0 {
 		out.add("at first", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
 	}

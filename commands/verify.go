@@ -25,6 +25,7 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 	"diskgnn/train/exact"
+	runreport "diskgnn/train/report"
 	"diskgnn/train/rundir"
 	"diskgnn/train/trained"
 )
@@ -247,7 +248,7 @@ func drawPage(ctx context.Context, v *inspected, name string, rep progress.Repor
 	var p *inspection.Page
 	switch {
 	case v.Dataset != nil:
-		d, err := dataset.Open(vfs.OS, v.Dir)
+		d, err := dataset.OpenAny(vfs.OS, v.Dir)
 		if err != nil {
 			return err
 		}
@@ -310,9 +311,8 @@ func inspect(v *inspected) ([]line, error) {
 		v.Pack, v.Slice = &d, r.Slice()
 		if v.Slice != nil {
 			part = []line{{"part", v.Slice.String() + "; the other lines describe the whole pack"}}
-			return append(part, packLines(&d)...), nil
 		}
-		return packLines(&d), nil
+		return append(part, packLines(&d)...), nil
 	case packfile.Format.Shard().Name:
 		r, err := packfile.OpenShard(vfs.OS, v.Dir)
 		if err != nil {
@@ -330,7 +330,7 @@ func datasetLines(f *dataset.Facts) []line {
 		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.FeatureRows()*int64(f.RowBytes())))},
 	}
-	lines = append(lines, typeLines(f.Types)...)
+	lines = append(lines, typeLines(f.Types, nil)...)
 	if f.Labelled() {
 		lines = append(lines,
 			line{"classes", fmt.Sprintf("%d%s, scored by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
@@ -347,29 +347,10 @@ func datasetLines(f *dataset.Facts) []line {
 	return lines
 }
 
-// mostTypesShown is the number of node types, and of relations into each, that have lines.
-const mostTypesShown = 16
-
-// typeLines has a line for each node type, with the relations into it.
-func typeLines(t *graph.Types) []line {
-	if t == nil {
-		return nil
-	}
-	var lines []line
-	for i, k := range t.Nodes[:min(len(t.Nodes), mostTypesShown)] {
-		text := units.Of(k.Count, "node")
-		if !k.Features {
-			text += " without features"
-		}
-		var into []string
-		from, n := t.Into(i)
-		for r := range min(n, mostTypesShown) {
-			into = append(into, t.Triple(from+r))
-		}
-		if n > 0 {
-			text += "; " + strings.Join(into, ", ")
-		}
-		lines = append(lines, line{"type", k.Name + ": " + text})
+// typeLines has a line for each node type, with the relations into it: see runreport.TypeRows.
+func typeLines(t *graph.Types, inputs []int64) (lines []line) {
+	for _, r := range runreport.TypeRows(t, inputs) {
+		lines = append(lines, line{"type", strings.TrimPrefix(r.Name, "type ") + ": " + r.Value})
 	}
 	return lines
 }
@@ -470,5 +451,5 @@ func packLines(d *packfile.Description) []line {
 		}
 		lines = append(lines, line{"cache", text})
 	}
-	return lines
+	return append(lines, typeLines(d.Types, d.TypeInputs)...)
 }

@@ -25,7 +25,7 @@ func Dataset(ctx context.Context, d *dataset.Dataset, rep progress.Reporter) (*P
 	p := &Page{
 		Title: "The dataset " + filepath.Base(d.Dir()),
 		Sentence: fmt.Sprintf("%s, %s; %d features of %s, %s a row, %s in all.", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"),
-			f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes()))),
+			f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.FeatureRows()*int64(f.RowBytes()))),
 		Figures: []chart.Figure{files(d.Meta(), []kind{
 			{"features", "disk", named(f.FeaturesFile())}, {"edges", "graphs", named(dataset.IndicesFile)}, {"index pointers", "ram", named(dataset.IndptrFile)},
 			{"labels", "train", named(dataset.LabelsFile, dataset.TargetsFile)}, {"splits", "valid", named("train.bin", "valid.bin", "test.bin")},
@@ -36,7 +36,11 @@ func Dataset(ctx context.Context, d *dataset.Dataset, rep progress.Reporter) (*P
 	if err != nil {
 		return nil, err
 	}
-	p.Figures = append(p.Figures, degrees(offsets))
+	if f.Types != nil {
+		p.Figures = append(p.Figures, relations(f.Types, offsets))
+	} else {
+		p.Figures = append(p.Figures, degrees(offsets))
+	}
 	if f.Classes > 0 && !f.MultiLabel() {
 		labels, err := d.Labels()
 		if err != nil {

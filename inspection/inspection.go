@@ -2,9 +2,9 @@
 // self-contained page of HTML: the drawings are inline, and the page runs no scripts and loads
 // nothing over the network.
 //
-//	Dataset   files, degrees, classes, splits
-//	Samples   hotness, the sizes of batches
-//	Pack      levels on disk, rows served by caches and read from disk, the sizes of chunks
+//	Dataset   files, degrees or, in a typed graph, relations, classes, splits
+//	Samples   hotness, the sizes of batches, node types
+//	Pack      levels on disk, rows served by caches and read from disk, the sizes of chunks, node types
 //
 // It reads metadata, tables and lists of nodes only, and no row.
 package inspection

@@ -184,3 +184,31 @@ func TestWhere(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTypes by hand: three papers, of which relation cites has two edges and writes none, and an author with two.
+func TestTypes(t *testing.T) {
+	g := &graph.Types{Nodes: []graph.NodeType{{Name: "paper", Count: 3, Features: true}, {Name: "author", Count: 1}},
+		Relations: []graph.Relation{{Source: 0, Name: "cites", Destination: 0}, {Source: 1, Name: "writes", Destination: 0}, {Source: 0, Name: "by", Destination: 1}}}
+	if err := g.Check(); err != nil {
+		t.Fatal(err)
+	}
+	f := types(g, []int64{9, 1})
+	if a, b := values(f.Series[0]), values(f.Series[1]); a != "paper=75 author=25" || b != "paper=90 author=10" {
+		t.Errorf("%s; %s", a, b)
+	}
+	if f := types(g, nil); len(f.Series) != 1 || !strings.Contains(string(f.Charts[0]), "3 nodes") {
+		t.Errorf("without counts: %+v", f)
+	}
+	o := graph.NewOffsets(7) // rows of the three papers, and of the author
+	if err := o.Append([]int64{0, 1, 1, 2, 2, 2, 2, 4}); err != nil {
+		t.Fatal(err)
+	}
+	f = relations(g, o)
+	if a, b := values(f.Series[0]), values(f.Series[1]); a != "paper:cites:paper=42.86 author:writes:paper=42.86 paper:by:author=14.29" || b != "paper:cites:paper=50 author:writes:paper=0 paper:by:author=50" {
+		t.Errorf("%s; %s", a, b)
+	}
+	many := &graph.Types{Nodes: make([]graph.NodeType, mostTypes+1)}
+	if f := types(many, nil); len(f.Series[0].Values) != mostTypes+1 || f.Note != "The chart leaves out 1 other." {
+		t.Error(f.Note)
+	}
+}

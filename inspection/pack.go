@@ -32,6 +32,9 @@ func Pack(r *packfile.Reader) *Page {
 	}
 	unit, name := chart.ByteUnit(most)
 	p.Figures = append(p.Figures, perBatch("chunks", "Chunks of the training batches", "bytes", "disk", chunks, unit, name))
+	if f.Types != nil {
+		p.Figures = append(p.Figures, types(f.Types, f.TypeInputs))
+	}
 	return p
 }
 

@@ -32,7 +32,7 @@ func Samples(r *mbfile.Reader) (*Page, error) {
 		b := r.Info(i)
 		inputs = append(inputs, float64(b.InputNodes()))
 	}
-	return &Page{
+	page := &Page{
 		Title: "The samples " + filepath.Base(r.Dir()),
 		Sentence: fmt.Sprintf("%s of %s, fanout %s; %s to train on, %s to validate, %s to test.", units.Of(p.Epochs, "sample epoch"), units.Of(f.Nodes, "node"), sampler.FormatFanout(p.Fanout),
 			units.Of(f.TrainBatches, "batch"), units.Count(f.ValidBatches), units.Count(f.TestBatches)),
@@ -41,7 +41,11 @@ func Samples(r *mbfile.Reader) (*Page, error) {
 				{"batches", "graphs", func(name string) bool { return strings.HasPrefix(name, "batches-") && strings.HasSuffix(name, ".bin") }},
 				{"hotness", "ram", named("hotness.bin")}, {"index", "plain", named("index.bin")}}),
 			hotness(hot), perBatch("inputs", "Input nodes of the training batches", "nodes", "graphs", inputs, 1, "")},
-	}, nil
+	}
+	if f.Types != nil {
+		page.Figures = append(page.Figures, types(f.Types, f.TypeInputs))
+	}
+	return page, nil
 }
 
 // hotness draws the share of the training batches' rows that belong to the hottest nodes. The
