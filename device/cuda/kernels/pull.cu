@@ -208,12 +208,18 @@ extern "C" __global__ void pull_weights(float *acc, const float *x, i64 heads, i
 	acc[columns + heads + h] = top;
 }
 
-// The accumulators begin with the destinations' own products, with the weight 1.
+// The accumulators begin with the destinations' own products, with the weight 1, or
+// without a row.
 extern "C" __global__ void pull_begin(float *acc, const float *own, i64 heads, i64 part, float slope, i64 most) {
 	i64 i = this_row(), columns = heads * part;
 	if (i >= most)
 		return;
 	acc += i * (columns + 3 * heads);
+	if (!own) {
+		for (i64 c = threadIdx.x; c < columns + 3 * heads; c += blockDim.x)
+			acc[c] = c >= columns + heads && c < columns + 2 * heads ? -INFINITY : 0;
+		return;
+	}
 	own += i * (columns + 2 * heads);
 	for (i64 c = threadIdx.x; c < columns; c += blockDim.x)
 		acc[c] = own[c];
@@ -262,20 +268,25 @@ BOTH(settle,
      LIST(float *out, i64 stride, const float *acc, i64 gap, i64 width, const float *factors, const float *own, const float *owns, i64 most),
      LIST(out, stride, acc, gap, width, factors, own, owns, most))
 
-// out[i] = the heads' sums divided by the sums of their weights: side by side, or their mean.
-extern "C" __global__ void settle_heads(float *out, const float *acc, i64 heads, i64 part, u32 mean, i64 most) {
+// The mean of a sum with this total weight: 0 without weights.
+__device__ __forceinline__ float mean_of(float sum, float weights) { return weights == 0 ? 0 : sum * (1 / weights); }
+
+// out[i] = the heads' sums divided by the sums of their weights: side by side, or their
+// mean; or, if add, out[i] += these.
+extern "C" __global__ void settle_heads(float *out, const float *acc, i64 heads, i64 part, u32 mean, u32 add, i64 most) {
 	i64 i = this_row(), columns = heads * part, width = mean ? part : columns;
 	if (i >= most)
 		return;
 	acc += i * (columns + 3 * heads);
 	for (i64 c = threadIdx.x; c < width; c += blockDim.x) {
-		float v = acc[c] * (1 / acc[columns + c / part]);
+		float v = mean_of(acc[c], acc[columns + c / part]);
 		if (mean) {
 			for (i64 h = 1; h < heads; h++)
-				v += acc[h * part + c] * (1 / acc[columns + h]);
+				v += mean_of(acc[h * part + c], acc[columns + h]);
 			v *= 1 / (float)heads;
 		}
-		out[i * width + c] = v;
+		float *to = out + i * width + c;
+		*to = add ? *to + v : v;
 	}
 }
 

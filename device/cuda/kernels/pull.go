@@ -137,7 +137,7 @@ func (a *PullHeads) arguments(l *launch) {
 }
 
 // PullBegin makes the accumulators of PullHeads from the destinations' own rows of products, which have the
-// weight 1.
+// weight 1, or, without Own, accumulators without a row, and scores as destinations of 0.
 type PullBegin struct {
 	Acc, Own    cuda.Buffer // float32
 	Heads, Part int
@@ -149,7 +149,7 @@ type PullBegin struct {
 func (a PullBegin) Launch(s *cuda.Stream) error {
 	l := begin(s, "begin heads")
 	l.Buffer("the accumulators", a.Acc, 4*int64(a.Rows)*int64(a.Heads*(a.Part+3)))
-	l.Buffer("the own products", a.Own, 4*int64(a.Rows)*int64(a.Heads*(a.Part+2)))
+	l.Optional("the own products", a.Own, 4*int64(a.Rows)*int64(a.Heads*(a.Part+2)))
 	l.Int(a.Heads)
 	l.Int(a.Part)
 	l.Word(uint64(math.Float32bits(a.Slope)))
@@ -213,12 +213,12 @@ func (a Settle) Launch(s *cuda.Stream) error {
 	return l.rows(settle, a.Rows, a.Width, unit([]int{a.Width, a.Stride, a.Gap}, a.Out, a.Acc, a.Own))
 }
 
-// SettleHeads divides the sums of PullHeads by the sums of their weights. Out has the heads' results side by
-// side, or, if Mean, their mean.
+// SettleHeads divides the sums of PullHeads by the sums of their weights; without weights the result is 0. Out has the
+// heads' results side by side, or, if Mean, their mean. If Add, they are added to it.
 type SettleHeads struct {
 	Out, Acc    cuda.Buffer // float32
 	Heads, Part int
-	Mean        bool
+	Mean, Add   bool
 	Rows        int
 }
 
@@ -234,6 +234,7 @@ func (a SettleHeads) Launch(s *cuda.Stream) error {
 	l.Int(a.Heads)
 	l.Int(a.Part)
 	l.Bool(a.Mean)
+	l.Bool(a.Add)
 	l.Int(a.Rows)
 	return l.rows(settleHeads, a.Rows, width, 1)
 }

@@ -79,7 +79,32 @@ func TestPullHeadsByDefinition(t *testing.T) {
 			s.Out, s.Mean = g.empty(4*2), true
 			check(g, s.Launch(g.Stream))
 			near(g, "their mean", get[float32](g, s.Out), []float32{80, 160}, 1e-6)
+			s.Add = true
+			check(g, s.Launch(g.Stream))
+			near(g, "the mean, added", get[float32](g, s.Out), []float32{160, 320}, 1e-6)
 		}
+	})
+}
+
+// Attention that begins without an own row has the mean of the rows that it adds: of none, and then of one with any score.
+func TestPullHeadsWithoutOwnRows(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	byDefinition(t, func(g *gpu) {
+		b := kernels.PullBegin{Acc: put(g, []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}), Heads: 2, Part: 2, Slope: 0.5, Rows: 1}
+		check(g, b.Launch(g.Stream))
+		same(g, "begun", get[float32](g, b.Acc), []float32{0, 0, 0, 0, 0, 0, inf, inf, 0, 0})
+		s := kernels.SettleHeads{Out: put(g, []float32{1, 2, 3, 4}), Acc: b.Acc, Heads: 2, Part: 2, Add: true, Rows: 1}
+		check(g, s.Launch(g.Stream))
+		same(g, "of nothing, added", get[float32](g, s.Out), []float32{1, 2, 3, 4})
+		s.Add = false
+		check(g, s.Launch(g.Stream))
+		same(g, "of nothing", get[float32](g, s.Out), []float32{0, 0, 0, 0})
+		p := kernels.PullHeads{Acc: b.Acc, X: put(g, []float32{5, 6, 7, 8, -100, 100, 0, 0}), Heads: 2, Part: 2, Slope: 0.5, Nodes: put(g, []uint32{math.MaxUint32}), Lists: kernels.Lists{
+			Starts: put(g, []uint64{0, 1}), Sources: put(g, []uint32{0}), From: put(g, []uint32{0}), To: put(g, []uint32{1}), Fold: 3, Rows: 1}}
+		check(g, p.Launch(g.Stream))
+		same(g, "a row", get[float32](g, p.Acc), []float32{5, 6, 7, 8, 1, 1, -50, 100, 0, 0})
+		check(g, s.Launch(g.Stream))
+		same(g, "its mean", get[float32](g, s.Out), []float32{5, 6, 7, 8})
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/device/cuda/kernels/plain"
 )
@@ -151,17 +152,21 @@ func TestPullHeadsOnDevice(t *testing.T) {
 			plain.PullHeads(acc, block, heads, part, slope, of, &l.Lists, rows)
 			near(g, "sums of heads", get[float32](g, p.Acc), acc, 1e-6)
 		})
-		for _, mean := range []bool{false, true} {
-			width := columns
+		for i := range 4 {
+			mean, add, width := i%2 == 1, i/2 == 1, columns
 			if mean {
 				width = part
 			}
-			s := kernels.SettleHeads{Out: g.empty(4 * rows * width), Acc: put(g, acc), Heads: heads, Part: part, Mean: mean, Rows: rows}
+			want := r.floats(rows * width)
+			s := kernels.SettleHeads{Out: put(g, want), Acc: put(g, acc), Heads: heads, Part: part, Mean: mean, Add: add, Rows: rows}
 			check(g, s.Launch(g.Stream))
-			want := make([]float32, rows*width)
-			plain.SettleHeads(want, acc, heads, part, mean, rows)
+			plain.SettleHeads(want, acc, heads, part, mean, add, rows)
 			same(g, "settled heads", get[float32](g, s.Out), want)
 		}
+		begin.Own = cuda.Buffer{}
+		check(g, begin.Launch(g.Stream))
+		plain.PullBegin(acc, nil, heads, part, slope, rows)
+		same(g, "begun without own rows", get[float32](g, begin.Acc), acc)
 	})
 }
 

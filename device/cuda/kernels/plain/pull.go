@@ -141,11 +141,19 @@ func PullHeads(acc, x []float32, heads, part int, slope float32, nodes func(i in
 	}
 }
 
-// PullBegin makes accumulators of attention; see kernels.PullBegin.
+// PullBegin makes accumulators of attention; see kernels.PullBegin. own may be nil.
 func PullBegin(acc, own []float32, heads, part int, slope float32, rows int) {
 	columns := heads * part
 	for i := range rows {
-		a, x := acc[i*(columns+3*heads):], own[i*(columns+2*heads):]
+		a := acc[i*(columns+3*heads):][:columns+3*heads]
+		if own == nil {
+			clear(a)
+			for h := range heads {
+				a[columns+heads+h] = float32(math.Inf(-1))
+			}
+			continue
+		}
+		x := own[i*(columns+2*heads):]
 		copy(a[:columns], x)
 		for h := range heads {
 			mine := x[columns+heads+h]
@@ -181,13 +189,15 @@ func Settle(out []float32, stride int, acc []float32, gap, width int, factors, o
 }
 
 // SettleHeads divides sums by weights; see kernels.SettleHeads.
-func SettleHeads(out, acc []float32, heads, part int, mean bool, rows int) {
+func SettleHeads(out, acc []float32, heads, part int, mean, add bool, rows int) {
 	columns := heads * part
 	for i := range rows {
 		a := acc[i*(columns+3*heads):]
 		result := make([]float32, columns)
 		for c := range result {
-			result[c] = a[c] * (1 / a[columns+c/part])
+			if w := a[columns+c/part]; w != 0 {
+				result[c] = a[c] * (1 / w)
+			}
 		}
 		if mean {
 			for c := range part {
@@ -198,7 +208,13 @@ func SettleHeads(out, acc []float32, heads, part int, mean bool, rows int) {
 			}
 			result = result[:part]
 		}
-		copy(out[i*len(result):], result)
+		to := out[i*len(result):]
+		for c, v := range result {
+			if add {
+				v += to[c]
+			}
+			to[c] = v
+		}
 	}
 }
 
@@ -263,8 +279,8 @@ func settle(a *arguments) {
 }
 
 func settleHeads(a *arguments) {
-	out, acc, heads, part, mean := a.floats(), a.floats(), a.int(), a.int(), a.bool()
-	SettleHeads(out, acc, heads, part, mean, a.int())
+	out, acc, heads, part, mean, add := a.floats(), a.floats(), a.int(), a.int(), a.bool(), a.bool()
+	SettleHeads(out, acc, heads, part, mean, add, a.int())
 }
 
 func scaleRows(a *arguments) {
