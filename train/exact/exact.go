@@ -27,7 +27,7 @@
 // a node has thousands of neighbours: of the value, or of one where the value is smaller.
 //
 // In a typed graph the last layer is for nodes of the seed type, and layers before it are for the types that the next
-// layer reads: states have rows of these types alone. The CPU computes typed models; the GPU does not.
+// layer reads: states have rows of these types alone.
 //
 // After each tile of a layer with its output on disk, the rows are made durable and noted with a checksum. The
 // scratch directory is removed at the end, also after an error. If the work was interrupted, killed or cut off by

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,9 @@ import (
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 	"diskgnn/train/decide"
+	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // predictOnGPU predicts on a device, with room bytes for the steps on the host, and gpuRoom on the GPU; 0: no bound.
@@ -42,7 +45,8 @@ func (w *world) roomOnGPU(t *testing.T, d *cuda.Device) (host, gpu int64) {
 	o.EnsureDefaults()
 	j := &job{fs: disk, options: o, report: progress.Discard, parts: parts{stack: all.Open, room: 1 << 40, gpu: d}}
 	check(t, j.do(t.Context(), func(ctx context.Context) error {
-		if err := j.decide(ctx, j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
+		f := j.data.Facts()
+		if err := j.decide(ctx, j.model.Layers()-1, j.everyNode(&f), 0); err != nil {
 			return err
 		}
 		host, _ = j.least()
@@ -86,6 +90,47 @@ func TestEveryModelOnGPU(t *testing.T) {
 				near(t, "embeddings", got, want[1], hubTolerance)
 				got, _ = w.predictOnGPU(t, d, PredictOptions{Nodes: "valid"}, 0, gpu)
 				near(t, "some nodes", got, at(want[2], raw.Valid), hubTolerance)
+			})
+		}
+	})
+}
+
+// So does every kind of typed model: with lists longer than a fold, types without features, and a type that no relation
+// leads to.
+func TestTypedModelsOnGPU(t *testing.T) {
+	fold := grid.Fold
+	grid.Fold = 100
+	t.Cleanup(func() { grid.Fold = fold })
+	types := fewTypes()
+	raw := typedRaw(rand.New(rand.NewPCG(4, 4)), types, 1, 12, 4, 9, 300)
+	cudatest.Everywhere(t, 0, func(t *testing.T, d *cuda.Device) {
+		for name, m := range typedKinds {
+			t.Run(name, func(t *testing.T) {
+				m.Dims, m.Types = []int{12, 10, 6, 4}, recipe.Types(types, 1)
+				w := newWorldOf(t, vfstest.TempDir(t), raw, m)
+				want, most := w.typedOracle(t)
+				most = tolerance * max(1, most)
+				all, p := w.predictOnGPU(t, d, PredictOptions{}, 0, 0)
+				near(t, "with memory for all", all, of(want[2], w.seeds()), most)
+				if p.Engine != decide.EngineGPU || p.Layers[0].Ranges != 1 {
+					t.Errorf("%+v", p.Outcome)
+				}
+				host, gpu := w.roomOnGPU(t, d)
+				tiles := 0
+				for _, more := range [][2]int64{{0, 0}, {3000, 2000}, {0, 10_000}, {20_000, 40_000}} {
+					got, p := w.predictOnGPU(t, d, PredictOptions{}, host+more[0], gpu+more[1])
+					if !slices.Equal(binio.Bytes(got), binio.Bytes(all)) {
+						t.Errorf("other bits with %d and %d bytes more than the least", more[0], more[1])
+					}
+					tiles = max(tiles, p.Layers[0].Ranges)
+				}
+				if tiles < 10 {
+					t.Errorf("at most %d tiles", tiles)
+				}
+				got, _ := w.predictOnGPU(t, d, PredictOptions{Output: Embeddings}, 0, 0)
+				near(t, "embeddings", got, of(want[1], w.seeds()), most)
+				got, _ = w.predictOnGPU(t, d, PredictOptions{Nodes: "valid"}, 0, gpu+5000)
+				near(t, "some nodes", got, of(want[2], raw.Valid), most)
 			})
 		}
 	})

@@ -190,11 +190,6 @@ func (j *job) chooseEngine() error {
 	if o.Engine == decide.EngineCPU {
 		return nil
 	}
-	if kind := j.model.Kind; j.model.Types != nil && o.Engine == decide.EngineGPU {
-		return fault.New(fault.ErrUsage, "--engine %s: layers of %s are computed for all neighbours by --engine %s alone", o.Engine, kind, decide.EngineCPU)
-	} else if j.model.Types != nil {
-		return nil
-	}
 	weights, err := j.engine.Snapshot(nil)
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (j *job) part(f *dataset.Facts, kind int, rows []int64) grid.Part {
 			continue
 		}
 		lo, _ := f.Types.Range(source)
-		p.Links = append(p.Links, grid.Link{At: at, Relation: r, Shift: lo - rows[source]})
+		p.Links = append(p.Links, grid.Link{At: at, Relation: r, Shift: lo - rows[source], Lo: rows[source], Hi: rows[source] + f.Types.Nodes[source].Count})
 		p.Lists.Relations = append(p.Lists.Relations, r)
 	}
 	return p
@@ -146,9 +146,11 @@ func (j *job) eachList(ctx context.Context, s *step, see func(l grid.List) error
 
 // measureParts counts the lists of a step.
 func (j *job) measureParts(ctx context.Context, s *step) (n lists, err error) {
+	n.groups = make([]int64, (s.targets.len()+grid.GPUGroup-1)/grid.GPUGroup)
 	err = j.eachList(ctx, s, func(l grid.List) error {
 		n.count++
 		n.edges += int64(len(l.Sources))
+		n.groups[l.Target/grid.GPUGroup] += int64(len(l.Sources))
 		n.most = max(n.most, int64(len(l.Sources)))
 		if len(l.Sources) > grid.Fold {
 			n.long++
@@ -168,7 +170,7 @@ func (j *job) findNeededOfParts(ctx context.Context, s *step) error {
 	err := j.eachList(ctx, s, func(l grid.List) error {
 		for _, u := range l.Sources {
 			row := int64(u) - l.Link.Shift
-			if row < 0 || row >= t.Rows {
+			if row < l.Link.Lo || row >= l.Link.Hi {
 				return fault.New(fault.ErrCorrupt, "node %d has the in-neighbour %d, which is of another type than its relation", l.Node, u)
 			}
 			t.Mark(need, uint32(row))

@@ -16,6 +16,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/binio"
@@ -359,6 +360,7 @@ func TestValidatorOfTypedModels(t *testing.T) {
 			w := newWorldOf(t, vfstest.TempDir(t), raw, m)
 			layers, _ := w.typedOracle(t)
 			w.checkValidator(t, nil, layers[2])
+			w.checkValidator(t, cudatest.Open(t), layers[2])
 		})
 	}
 }
@@ -371,10 +373,9 @@ func TestTypedRefusals(t *testing.T) {
 	other := newWorld(t, vfstest.TempDir(t), plain, 4)
 	check(t, os.WriteFile(w.path("list"), []byte("node\n3\n70\n"), 0o666))
 	for want, change := range map[string]func(o *PredictOptions){
-		"the type paper":          func(o *PredictOptions) { o.Nodes = w.path("list") },
-		"has no node types":       func(o *PredictOptions) { o.Dataset = other.path("dataset") },
-		"3 node types":            func(o *PredictOptions) { o.Run = other.path("run") },
-		"--engine gpu: layers of": func(o *PredictOptions) { o.Engine = "gpu" },
+		"the type paper":    func(o *PredictOptions) { o.Nodes = w.path("list") },
+		"has no node types": func(o *PredictOptions) { o.Dataset = other.path("dataset") },
+		"3 node types":      func(o *PredictOptions) { o.Run = other.path("run") },
 	} {
 		o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
 		change(&o)

@@ -37,7 +37,7 @@ type ValidationOptions struct {
 	Threads int
 	IO      string // a kind that iostack/all knows
 	BLAS    string
-	// GPU computes the layers, and is the caller's; nil, or with a typed model: the CPU does.
+	// GPU computes the layers, and is the caller's; nil: the CPU does.
 	GPU device.GPU
 }
 
@@ -59,9 +59,6 @@ type set struct {
 // OpenValidator opens the inputs, and takes all memory but the memory for a score. A dataset other than the one of the
 // training batches is an error of kind fault.ErrLineage. The caller closes the validator before the GPU.
 func OpenValidator(ctx context.Context, fsys vfs.FS, o ValidationOptions, rep progress.Reporter) (*Validator, error) {
-	if o.Model.Types != nil {
-		o.GPU = nil
-	}
 	j := &job{fs: fsys, report: quiet{rep}, parts: parts{stack: all.Open, gpu: cuda.DeviceOf(o.GPU)}, model: o.Model, states: o.Scratch,
 		options: Options{Run: o.Run, Dataset: o.Dataset, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Engine: decide.EngineCPU}}
 	if o.GPU != nil {

@@ -14,8 +14,9 @@ import (
 // TileSizes are the sizes of a Tile's memory.
 type TileSizes struct {
 	Tile   int   // destinations
+	Lists  int   // of all destinations: a destination has one, in a typed graph one for each of some relations
 	Edges  int64 // sources of all destinations
-	Long   int   // destinations with lists longer than Fold
+	Long   int   // lists longer than Fold
 	Span   int   // rows of a block on the device, a multiple of Window
 	Window int   // rows that come at a time, a multiple of Group
 	Group  int   // rows of each product
@@ -24,11 +25,29 @@ type TileSizes struct {
 	Listed bool  // the destinations are any nodes, not consecutive ones
 }
 
+// Span is a run of a tile's lists. In a typed graph these are the lists by one relation of destinations of one type that
+// follow each other; in other graphs a tile has one span.
+type Span struct {
+	Relation int
+	At, Rows int   // the lists from place At on
+	Lo, Hi   int64 // rows of the table from Lo to Hi may be their sources
+	Long     int   // lists longer than Fold among them
+}
+
+// Piece is a part of the destinations of a window that has one type: the window's rows from At on.
+type Piece struct {
+	Kind, At, Rows int
+	Lists          []Span // of these destinations alone
+}
+
 // A Tile computes a layer of a whole graph on a GPU: for some destinations at a time, which add the rows of
 // their sources in the order of their lists, as package cpu's Pull does. Its results have the same bits for any
 // sizes of tiles, blocks and windows.
 //
 //	Begin, Put…, Own (if First) ─► Take, for all rows of the table in order ─► End ─► Finish
+//
+// In a typed graph Sums, for all pieces of a window in ascending order, and Output take the place of Finish. Lists name
+// sources by their rows of the table.
 //
 // Rows of sources are copied to one half of the memory while the other half is added. The memory that is given to
 // a method may change when it returns. A Tile is for one goroutine, which is attached to the device.
@@ -51,6 +70,7 @@ type Tile struct {
 	x, weights   [2]cuda.Buffer // of a block's rows
 	copied, used [2]*cuda.Event
 
+	spans    []Span
 	lo       int // place of the first destination
 	turn     int // half of the memory with the block under way
 	first, n int // its rows
@@ -62,14 +82,20 @@ type pulling interface {
 	lay(s *TileSizes)
 	// prepare returns the weights of the products.
 	prepare(weights []float32) []float32
-	// mapped returns the rows that destinations add, of n rows x with the sources' weights.
-	mapped(x, weights cuda.Buffer, n int) cuda.Buffer
-	// begin makes the accumulators of n destinations from place at on of their own rows x, if First.
-	begin(at, n int, x cuda.Buffer)
-	// pull adds the rows of a block to the accumulators.
-	pull(rows cuda.Buffer)
+	// begin makes the accumulators of lists, if First of the destinations' own rows x; these may be none.
+	begin(s *Span, x cuda.Buffer)
+	// pull adds the block's rows x, with the sources' weights, to the accumulators.
+	pull(x, weights cuda.Buffer)
 	// sums stores the layer's sums of n destinations from place at on, with their own rows x, if Last.
 	sums(at, n int, x cuda.Buffer)
+}
+
+// pullingTypes is pulling in a typed graph. It has no sums of all types.
+type pullingTypes interface {
+	pulling
+	// sumPiece stores the layer's sums of a piece, if Last with the destinations' own rows x, which may be none, and with
+	// a factor for each row of each of its lists.
+	sumPiece(p *Piece, x cuda.Buffer, factors []float32)
 }
 
 // start enqueues the copies of the weights, and of the matrices made of them.
@@ -78,6 +104,10 @@ func (t *Tile) start(weights []float32) {
 	n.try(t.memory.err)
 	n.try(t.main.CopyIn(n.weights, binio.Bytes(weights)))
 	n.try(t.main.CopyIn(t.matrix, binio.Bytes(t.kind.prepare(weights))))
+	if n.model.Types != nil {
+		n.try(t.main.Fill(t.layer.tail.bias, 0)) // the sums have the types' biases
+		n.try(t.main.Fill(t.nodes, 0xFF))        // no source is left out
+	}
 	if o := t.layer.tail.norm; o != nil && o.batch {
 		lo, hi := n.layout.Span(o.index, model.RunningVar, model.RunningVar)
 		n.try(t.main.CopyIn(o.inverse, binio.Bytes(inverseRoots(weights[lo:hi]))))
@@ -101,21 +131,43 @@ func (t *Tile) Wait() error {
 	return errors.Join(t.net.failed, t.main.Synchronize())
 }
 
-// Begin begins with rows destinations from place lo on, which have many lists longer than Fold.
-func (t *Tile) Begin(lo, rows, many int) error {
+// Begin begins with destinations from place lo on, which have that many lists.
+func (t *Tile) Begin(lo, lists int) error {
 	t.lo, t.n = lo, 0
-	t.lists.Rows, t.lists.Many = rows, many
-	t.net.try(t.main.Fill(part(t.positions[0], 0, rows), 0))
+	t.lists.Rows, t.lists.Many, t.spans = lists, 0, t.spans[:0]
+	t.net.try(t.main.Fill(part(t.positions[0], 0, lists), 0))
 	t.net.try(t.main.Fill(t.bad, 0))
-	if t.lists.Many > 0 && t.Wide > 0 {
-		t.net.try(t.main.Fill(t.lists.Wide, 0))
-	} else {
-		t.lists.Many = 0
-	}
+	t.net.try(t.main.Fill(t.lists.Wide, 0))
 	if !t.First {
-		t.kind.begin(0, rows, cuda.Buffer{})
+		t.kind.begin(&Span{Rows: lists}, cuda.Buffer{})
 	}
 	return t.net.failed
+}
+
+// PutSpans sets the spans, which cover all lists in order, and the places in its span of every long list, ascending.
+func (t *Tile) PutSpans(spans []Span, long []uint32) error {
+	t.spans = append(t.spans[:0], spans...)
+	if t.lists.Wide == (cuda.Buffer{}) || len(long) == 0 {
+		return nil
+	}
+	t.lists.Many = len(long)
+	return t.put(t.lists.Long, 0, binio.Bytes(long))
+}
+
+// each calls do for the spans, with their lists and accumulators.
+func (t *Tile) each(do func(s *Span, l kernels.Lists, acc cuda.Buffer)) {
+	long := 0
+	for i := range t.spans {
+		s, l := &t.spans[i], t.lists
+		l.Rows = s.Rows
+		l.Starts, l.From, l.To = l.Starts.Slice(8*int64(s.At), 8*int64(s.Rows+1)), part(l.From, s.At, s.At+s.Rows), part(l.To, s.At, s.At+s.Rows)
+		if l.Many > 0 {
+			l.Wide = l.Wide.Slice(8*int64(long)*int64(t.Wide), 8*int64(s.Long)*int64(t.Wide))
+			l.Long, l.Many = part(l.Long, long, long+s.Long), s.Long
+		}
+		long += s.Long
+		do(s, l, after(t.acc, s.At*t.Acc))
+	}
 }
 
 // PutStarts sets where lists begin in the sources, from list at on; behind the last one's start comes its end.
@@ -136,24 +188,31 @@ func (t *Tile) PutNodes(nodes []uint32) error {
 	return t.put(t.nodes, 0, binio.Bytes(nodes))
 }
 
-// PutLong sets the places of the destinations with long lists, ascending.
-func (t *Tile) PutLong(places []uint32) error {
-	if t.lists.Many == 0 {
-		return nil
-	}
-	return t.put(t.lists.Long, 0, binio.Bytes(places))
-}
-
 func (t *Tile) put(to cuda.Buffer, at int64, content []byte) error {
 	t.net.try(t.main.CopyIn(to.Slice(at, int64(len(content))), content))
 	return t.Wait()
 }
 
-// Own makes the accumulators of n destinations, from place at of the tile on, of their own rows x, if First.
-func (t *Tile) Own(at, n int, x []float32) error {
-	t.net.try(t.main.CopyIn(t.x[0], binio.Bytes(x[:n*t.In])))
-	t.kind.begin(at, n, t.x[0])
+// Own makes the accumulators of the lists of some destinations, if First; in a typed graph, of a group of them at most.
+// Each of the spans has a list of every destination. x are their own rows; nil: they have none.
+func (t *Tile) Own(lists []Span, x []float32) error {
+	if len(lists) == 0 {
+		return nil
+	}
+	own := t.own(lists[0].Rows, x)
+	for i := range lists {
+		t.kind.begin(&lists[i], own)
+	}
 	return t.Wait()
+}
+
+// own copies own rows of n destinations.
+func (t *Tile) own(n int, x []float32) cuda.Buffer {
+	if x == nil {
+		return cuda.Buffer{}
+	}
+	t.net.try(t.main.CopyIn(t.x[0], binio.Bytes(x[:n*t.In])))
+	return t.x[0]
 }
 
 // Take takes the rows x of n nodes from first on, and their weights as sources, nil if they have none. Nodes ascend
@@ -187,13 +246,12 @@ func (t *Tile) flush() {
 	half := t.turn
 	t.net.try(t.main.Wait(t.copied[half]))
 	t.keep(t.x[half])
-	rows := t.kind.mapped(t.x[half], t.weights[half], t.n)
 	t.seek(int64(t.first), int64(t.first+t.n))
 	if t.net.failed != nil {
 		return // the parts are undefined
 	}
 	t.lists.First = uint32(t.first)
-	t.kind.pull(rows)
+	t.kind.pull(t.x[half], t.weights[half])
 	t.positions[0], t.positions[1] = t.positions[1], t.positions[0]
 	t.net.try(t.used[half].Record(t.main))
 	t.turn, t.n = 1-half, 0
@@ -221,9 +279,11 @@ func (t *Tile) End() error {
 		return t.net.failed
 	}
 	t.seek(1<<32, 1<<33) // no source may be left
-	if t.lists.Many > 0 {
-		t.net.try(kernels.PullUnfold{Acc: t.acc, Stride: t.Acc, Wide: t.lists.Wide, Width: t.Wide, Long: t.lists.Long, Many: t.lists.Many}.Launch(t.main))
-	}
+	t.each(func(_ *Span, l kernels.Lists, acc cuda.Buffer) {
+		if l.Many > 0 {
+			t.net.try(kernels.PullUnfold{Acc: acc, Stride: t.Acc, Wide: l.Wide, Width: t.Wide, Long: l.Long, Many: l.Many}.Launch(t.main))
+		}
+	})
 	var bad [1]uint32
 	t.net.try(t.main.CopyOut(binio.Bytes(bad[:]), t.bad))
 	if err := t.Wait(); err != nil {
@@ -251,18 +311,25 @@ func (t *Tile) Finish(at, n int, out, x, factors, owns []float32) error {
 		}
 	}
 	t.kind.sums(at, n, own)
-	return t.finish(n, out)
+	return t.Output(n, out)
+}
+
+// Sums makes the sums of a piece. x are the destinations' own rows, if Last, or nil if they have none. factors are the
+// weights of each row's sums, for one list of the piece after the other, if Last.
+func (t *Tile) Sums(p *Piece, x, factors []float32) error {
+	t.kind.(pullingTypes).sumPiece(p, t.own(p.Rows, x), factors)
+	return t.Wait()
 }
 
 // Rows stores the output rows of a layer without sums, of the input rows x, in out.
 func (t *Tile) Rows(n int, out, x []float32) error {
 	t.net.try(t.main.CopyIn(t.x[0], binio.Bytes(x[:n*t.In])))
 	t.kind.sums(0, n, t.x[0])
-	return t.finish(n, out)
+	return t.Output(n, out)
 }
 
-// finish makes output rows of the layer's sums.
-func (t *Tile) finish(n int, out []float32) error {
+// Output stores the n output rows of the layer's sums in out.
+func (t *Tile) Output(n int, out []float32) error {
 	t.net.in.now.blocks[max(0, t.layer.index)] = block{src: kernels.Rows(n), dst: kernels.Rows(n)}
 	t.layer.tail.forward()
 	t.net.try(t.main.CopyOut(binio.Bytes(out[:n*t.Out]), t.layer.data))

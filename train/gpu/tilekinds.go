@@ -23,9 +23,8 @@ func (p *pullProjection) prepare(weights []float32) []float32 {
 	return weights[lo:hi]
 }
 
-func (p *pullProjection) mapped(x, _ cuda.Buffer, _ int) cuda.Buffer { return x }
-func (p *pullProjection) begin(int, int, cuda.Buffer)                {}
-func (p *pullProjection) pull(cuda.Buffer)                           {}
+func (p *pullProjection) begin(*Span, cuda.Buffer)      {}
+func (p *pullProjection) pull(cuda.Buffer, cuda.Buffer) {}
 
 func (p *pullProjection) sums(_, n int, x cuda.Buffer) {
 	p.product(n, x, p.In, p.In, p.matrix, p.Out, 0, p.layer.data, p.Out)
@@ -97,29 +96,27 @@ func (o *pullLinear) prepare(weights []float32) []float32 {
 	return w
 }
 
-func (o *pullLinear) mapped(x, weights cuda.Buffer, n int) cuda.Buffer {
-	rows := x
-	if o.multiply {
-		rows = o.products
-		o.product(n, x, o.In, o.In, o.matrix, o.Out, 0, rows, o.Out)
-	}
-	if o.weighs {
-		o.net.try(kernels.ScaleRows{X: rows, Width: o.Row, Factors: weights, Rows: n}.Launch(o.main))
-	}
-	return rows
-}
-
-func (o *pullLinear) begin(_, n int, _ cuda.Buffer) {
-	acc := part(o.acc, 0, n*o.Acc)
+func (o *pullLinear) begin(s *Span, _ cuda.Buffer) {
+	acc := part(o.acc, 0, s.Rows*o.Acc)
 	if !o.max {
 		o.net.try(o.main.Fill(acc, 0))
 		return
 	}
-	o.net.try(kernels.FillFloats{X: acc, Value: float32(math.Inf(-1)), Count: n * o.Acc}.Launch(o.main))
+	o.net.try(kernels.FillFloats{X: acc, Value: float32(math.Inf(-1)), Count: s.Rows * o.Acc}.Launch(o.main))
 }
 
-func (o *pullLinear) pull(rows cuda.Buffer) {
-	o.net.try(kernels.Pull{Lists: o.lists, Acc: o.acc, Stride: o.Acc, X: rows, Width: o.Row, Max: o.max}.Launch(o.main))
+func (o *pullLinear) pull(x, weights cuda.Buffer) {
+	rows := x
+	if o.multiply {
+		rows = o.products
+		o.product(o.n, x, o.In, o.In, o.matrix, o.Out, 0, rows, o.Out)
+	}
+	if o.weighs {
+		o.net.try(kernels.ScaleRows{X: rows, Width: o.Row, Factors: weights, Rows: o.n}.Launch(o.main))
+	}
+	o.each(func(_ *Span, l kernels.Lists, acc cuda.Buffer) {
+		o.net.try(kernels.Pull{Lists: l, Acc: acc, Stride: o.Acc, X: rows, Width: o.Row, Max: o.max}.Launch(o.main))
+	})
 }
 
 func (o *pullLinear) sums(at, n int, x cuda.Buffer) {
@@ -165,39 +162,48 @@ func (a *pullAttention) lay(*TileSizes) {
 	a.matrix = a.floats(a.In * a.stride)
 }
 
-// prepare returns the weights of a row of products: W, and W_h·asrc_h and W_h·adst_h of every head h.
 func (a *pullAttention) prepare(weights []float32) []float32 {
-	columns, l := a.heads*a.part, a.layer.index
-	of := func(r model.Role) []float32 {
-		lo, hi := a.net.layout.Span(l, r, r)
-		return weights[lo:hi]
-	}
-	w, src, dst := of(model.Neighbour), of(model.AttentionSrc), of(model.AttentionDst)
 	to := make([]float32, a.In*a.stride)
-	for i := range a.In {
-		row := to[i*a.stride:][:a.stride]
-		copy(row, w[i*columns:(i+1)*columns])
-		for c, v := range row[:columns] {
-			row[columns+c/a.part] += v * src[c]
-			row[columns+a.heads+c/a.part] += v * dst[c]
-		}
-	}
+	attentionWeights(to, a.weightsOf(weights, model.Neighbour), a.weightsOf(weights, model.AttentionSrc), a.weightsOf(weights, model.AttentionDst), a.heads)
 	return to
 }
 
-func (a *pullAttention) mapped(x, _ cuda.Buffer, n int) cuda.Buffer {
+// weightsOf returns the weights of the layer's parameters of a role.
+func (t *Tile) weightsOf(weights []float32, r model.Role) []float32 {
+	lo, hi := t.net.layout.Span(t.layer.index, r, r)
+	return weights[lo:hi]
+}
+
+// attentionWeights stores in to the weights of a row of products: W, and W_h·asrc_h and W_h·adst_h of every head h.
+func attentionWeights(to, w, src, dst []float32, heads int) {
+	columns := len(src)
+	part, stride := columns/heads, columns+2*heads
+	for i := range len(w) / columns {
+		row := to[i*stride:][:stride]
+		copy(row, w[i*columns:(i+1)*columns])
+		for c, v := range row[:columns] {
+			row[columns+c/part] += v * src[c]
+			row[columns+heads+c/part] += v * dst[c]
+		}
+	}
+}
+
+// mapped makes rows of products of n rows x.
+func (a *pullAttention) mapped(x cuda.Buffer, n int) cuda.Buffer {
 	a.product(n, x, a.In, a.In, a.matrix, a.stride, 0, a.products, a.stride)
 	return a.products
 }
 
-func (a *pullAttention) begin(at, n int, x cuda.Buffer) {
-	own := a.mapped(x, cuda.Buffer{}, n)
-	a.net.try(kernels.PullBegin{Acc: after(a.acc, at*a.Acc), Own: own, Heads: a.heads, Part: a.part, Slope: model.LeakySlope, Rows: n}.Launch(a.main))
+func (a *pullAttention) begin(s *Span, x cuda.Buffer) {
+	a.net.try(kernels.PullBegin{Acc: after(a.acc, s.At*a.Acc), Own: a.mapped(x, s.Rows), Heads: a.heads, Part: a.part, Slope: model.LeakySlope, Rows: s.Rows}.Launch(a.main))
 }
 
-func (a *pullAttention) pull(rows cuda.Buffer) {
-	a.net.try(kernels.PullHeads{Lists: a.lists, Acc: a.acc, X: rows, Heads: a.heads, Part: a.part, Slope: model.LeakySlope,
-		Nodes: a.nodes, Base: uint32(a.lo)}.Launch(a.main))
+func (a *pullAttention) pull(x, _ cuda.Buffer) {
+	rows := a.mapped(x, a.n)
+	a.each(func(_ *Span, l kernels.Lists, acc cuda.Buffer) {
+		a.net.try(kernels.PullHeads{Lists: l, Acc: acc, X: rows, Heads: a.heads, Part: a.part, Slope: model.LeakySlope,
+			Nodes: a.nodes, Base: uint32(a.lo)}.Launch(a.main))
+	})
 }
 
 func (a *pullAttention) sums(at, n int, x cuda.Buffer) {

@@ -66,13 +66,21 @@ func (t *Tile) lay(m *model.Model, l int) {
 	t.net = &network{plan: p, memory: &t.memory, asked: p.sizes, in: &input{now: &bucket{blocks: make([]block, m.Layers())}}}
 	t.net.weights = t.floats(p.layout.Count())
 	k := &layer{output: output{net: t.net, index: l, width: m.Out(l)}, in: m.In(l)}
-	k.data = t.floats(s.Window * k.width)
+	rows := s.Window
+	if m.Types != nil { // products of pieces are of whole groups
+		rows += s.Group
+	}
+	k.data = t.floats(rows * k.width)
 	k.tail.make(&k.output)
 	t.layer = k
 	t.PullShape = prepare.PullShape{In: k.in, Out: k.width, Group: s.Group}
 	switch {
 	case l == model.InputLayer:
 		t.kind = &pullProjection{Tile: t}
+	case m.Kind == model.RGAT:
+		t.kind = &pullRelationAttention{pullTypes: pullTypes{Tile: t}}
+	case m.Types != nil:
+		t.kind = &pullRelational{pullTypes: pullTypes{Tile: t}}
 	case m.Weighing() == model.Attended:
 		t.kind = &pullAttention{Tile: t}
 	default:
@@ -88,10 +96,10 @@ func (t *Tile) lay(m *model.Model, l int) {
 	if t.Acc == 0 {
 		return
 	}
-	t.acc = t.floats(s.Tile * t.Acc)
-	t.lists = kernels.Lists{Starts: t.bytes(8 * int64(s.Tile+1)), Sources: t.bytes(4 * max(1, s.Edges)), Fold: uint32(s.Fold)}
+	t.acc = t.floats(s.Lists * t.Acc)
+	t.lists = kernels.Lists{Starts: t.bytes(8 * int64(s.Lists+1)), Sources: t.bytes(4 * max(1, s.Edges)), Fold: uint32(s.Fold)}
 	for i := range t.positions {
-		t.positions[i] = t.floats(s.Tile)
+		t.positions[i] = t.floats(s.Lists)
 	}
 	if s.Long > 0 && t.Wide > 0 {
 		t.lists.Wide, t.lists.Long = t.bytes(8*int64(s.Long)*int64(t.Wide)), t.floats(s.Long)

@@ -60,19 +60,24 @@ func (s *GPUSizes) sources(groups int) (most int64) {
 
 // tileSizes returns the sizes of the GPU's memory.
 func (r *run) tileSizes() gpu.TileSizes {
-	return gpu.TileSizes{Tile: r.Plan.Tile, Edges: r.Plan.Sources, Long: int(r.longest), Span: r.Plan.Span, Window: r.Plan.Block, Group: r.Group, Fold: Fold,
-		Keep: r.Plan.Keep && r.Targets == nil, Listed: r.Targets != nil}
+	return gpu.TileSizes{Tile: r.Plan.Tile, Lists: mostLists(r.Parts, r.Plan.Tile), Edges: r.Plan.Sources, Long: int(r.longest),
+		Span: r.Plan.Span, Window: r.Plan.Block, Group: r.Group, Fold: Fold, Keep: r.Plan.Keep && r.inOrder(), Listed: r.Targets != nil}
 }
+
+// inOrder reports whether a target is the node with its number, and its row of the table has the number too.
+func (r *run) inOrder() bool { return r.Targets == nil && r.Parts == nil }
 
 // onGPU computes tiles on a GPU. The windows are pinned.
 type onGPU struct {
 	*run
-	lo      int
+	lo, hi  int // the tile
 	pinned  *cuda.Pinned
 	tile    *gpu.Tile
 	detach  func()
+	spans   []gpu.Span
+	long    []uint32     // places of long lists in their spans, a span after the other
 	weights []float32    // of a window's rows as sources; empty: they have none
-	factors [2][]float32 // of a window's sums, and of its own rows
+	factors [2][]float32 // of a window's sums, and of its own rows; in a typed graph, of the sums of a piece
 }
 
 func (g *onGPU) carve(c *carver) {
@@ -84,16 +89,31 @@ func (g *onGPU) carve(c *carver) {
 	if g.weighs() {
 		g.weights = carve[float32](c, int64(g.Plan.Block))
 	}
-	for i := range g.factors {
-		g.factors[i] = carve[float32](c, int64(g.Plan.Block))
+	if g.Parts != nil {
+		g.factors[0] = carve[float32](c, int64(g.Group)*int64(mostLinks(g.Parts)))
+	} else {
+		for i := range g.factors {
+			g.factors[i] = carve[float32](c, int64(g.Plan.Block))
+		}
 	}
-	if g.Plan.Keep && g.Targets != nil { // the rows of consecutive nodes are kept on the GPU
+	if g.Plan.Keep && !g.inOrder() { // other rows are kept on the GPU
 		g.kept = carve[float32](c, int64(g.Plan.Tile)*int64(g.In))
 	}
 }
 
+// mostLinks returns the most lists of a target.
+func mostLinks(parts []Part) (most int) {
+	for i := range parts {
+		most = max(most, len(parts[i].Links))
+	}
+	return most
+}
+
 // weighs reports whether sources have weights.
 func (g *onGPU) weighs() bool {
+	if g.Parts != nil {
+		return false
+	}
 	if g.GPU.Graph == nil {
 		return true // memory is counted before there is a graph
 	}
@@ -126,98 +146,168 @@ func (g *onGPU) close() {
 }
 
 func (g *onGPU) begin(ctx context.Context, lo, hi int) error {
-	g.lo = lo
-	if err := g.tile.Begin(lo, hi-lo, len(g.long)); err != nil {
+	g.lo, g.hi = lo, hi
+	lists := 0
+	for i := range g.of {
+		lists += g.of[i].count(lo, hi)
+	}
+	if err := g.tile.Begin(lo, lists); err != nil {
 		return err
 	}
-	if err := g.tile.PutLong(g.long); err != nil {
-		return err
-	}
-	if g.Targets != nil {
+	if g.Targets != nil && g.Parts == nil {
 		if err := g.tile.PutNodes(g.Targets[lo:hi]); err != nil {
 			return err
 		}
 	}
-	sources, err := g.putStarts(ctx, lo, hi)
+	sources, err := g.putStarts(ctx)
 	if err != nil {
 		return err
 	}
-	return g.putSources(ctx, lo, hi, sources)
+	if err := g.tile.PutSpans(g.spans, g.long); err != nil {
+		return err
+	}
+	return g.putSources(ctx, sources)
 }
 
-// putStarts copies where the lists begin, through the memory of output rows, and returns the number of sources.
-func (g *onGPU) putStarts(ctx context.Context, lo, hi int) (int64, error) {
-	room := binio.View[uint64](binio.Bytes(g.mapped[:len(g.mapped)&^1]))
-	n := uint64(0)
-	for at := lo; at <= hi; at += len(room) {
-		some := room[:min(len(room), hi+1-at)]
-		err := g.Guard(func() error {
-			for k := range some {
-				if some[k] = n; at+k == hi {
-					break
+// spansOf stores the spans of the lists of the targets from lo to hi, which are of one part.
+func (g *onGPU) spansOf(part, lo, hi int) []gpu.Span {
+	g.spans = g.appendSpans(g.spans[:0], part, lo, hi)
+	return g.spans
+}
+
+func (g *onGPU) appendSpans(to []gpu.Span, part, lo, hi int) []gpu.Span {
+	at := 0
+	for i := range part {
+		at += g.of[i].count(g.lo, g.hi)
+	}
+	p := &g.of[part]
+	first, end := max(p.Lo, g.lo), min(p.Hi, g.hi)
+	for k := range p.Links {
+		l := &p.Links[k]
+		to = append(to, gpu.Span{Relation: l.Relation, At: at + lo - first, Rows: hi - lo, Lo: l.Lo, Hi: l.Hi})
+		at += end - first
+	}
+	return to
+}
+
+// eachList calls see for the lists of the tile in the order of the spans: k is the list's place in its span, link k of the
+// part. It touches the graph.
+func (g *onGPU) eachList(ctx context.Context, begin func(part, lo, hi int), see func(p *Part, i, k int, list []uint32) error) error {
+	return split(g.of, g.lo, g.hi, func(part, lo, hi int) error {
+		p := &g.of[part]
+		begin(part, lo, hi)
+		for k := range p.Links {
+			for i := lo; i < hi; i++ {
+				if err := ctx.Err(); i%eachListChecks == 0 && err != nil {
+					return err
 				}
-				list, err := g.Graph.Row(g.node(at + k))
+				list, err := g.Graph.Row(p.row(g.Targets, i, k))
 				if err != nil {
 					return err
 				}
-				n += uint64(len(list))
+				if err := see(p, i, k, list); err != nil {
+					return err
+				}
 			}
-			return ctx.Err()
-		})
-		if err != nil {
-			return 0, err
 		}
-		if int64(n) > g.Plan.Sources {
-			return 0, g.changed(lo)
+		return nil
+	})
+}
+
+// putStarts copies where the lists begin, through the memory of output rows, and finds the spans and the long lists. It
+// returns the number of sources.
+func (g *onGPU) putStarts(ctx context.Context) (int64, error) {
+	room := binio.View[uint64](binio.Bytes(g.mapped[:len(g.mapped)&^1]))
+	n, sent, sources := 0, 0, uint64(0)
+	put := func() error {
+		room[n] = sources
+		if n++; n < len(room) {
+			return nil
 		}
-		if err := g.tile.PutStarts(at-lo, some); err != nil {
-			return 0, err
-		}
+		sent, n = sent+n, 0
+		return g.tile.PutStarts(sent-len(room), room)
 	}
-	return int64(n), nil
+	g.spans, g.long = g.spans[:0], g.long[:0]
+	span := 0 // of the part's first list
+	err := g.Guard(func() error {
+		err := g.eachList(ctx, func(part, lo, hi int) {
+			span = len(g.spans)
+			g.spans = g.appendSpans(g.spans, part, lo, hi)
+		}, func(p *Part, i, k int, list []uint32) error {
+			if len(list) > Fold && cap(g.long) > 0 {
+				if len(g.long) == cap(g.long) {
+					return tooLong(p.node(g.Targets, i))
+				}
+				g.long = append(g.long, uint32(i-max(p.Lo, g.lo)))
+				g.spans[span+k].Long++
+			}
+			err := put()
+			sources += uint64(len(list))
+			return err
+		})
+		if err == nil {
+			err = put()
+		}
+		return err
+	})
+	if err == nil && int64(sources) > g.Plan.Sources {
+		err = g.changed()
+	}
+	if err == nil && n > 0 {
+		err = g.tile.PutStarts(sent, room[:n])
+	}
+	return int64(sources), err
 }
 
-func (g *onGPU) changed(lo int) error {
-	return fault.New(fault.ErrCorrupt, "the nodes from %d on have other numbers of in-neighbours than when they were counted", g.node(lo))
+func (g *onGPU) changed() error {
+	return fault.New(fault.ErrCorrupt, "the nodes from %d on have other numbers of in-neighbours than when they were counted", g.first())
 }
 
-// putSources copies the lists, with the given number of sources, in the same way.
-func (g *onGPU) putSources(ctx context.Context, lo, hi int, sources int64) error {
-	if g.Targets == nil {
-		return g.putFollowing(ctx, lo, sources)
+// first returns the first node of the tile.
+func (g *onGPU) first() (v uint32) {
+	_ = split(g.of, g.lo, g.lo+1, func(part, lo, _ int) error {
+		v = g.of[part].node(g.Targets, lo)
+		return nil
+	})
+	return v
+}
+
+// putSources copies the lists, with the given number of sources, in the same way. Sources are rows of the table.
+func (g *onGPU) putSources(ctx context.Context, sources int64) error {
+	if g.inOrder() {
+		return g.putFollowing(ctx, g.lo, sources)
 	}
 	room, n, sent := binio.View[uint32](binio.Bytes(g.mapped)), 0, int64(0)
 	send := func() error {
 		if sent += int64(n); sent > sources {
-			return g.changed(lo)
+			return g.changed()
 		}
 		defer func() { n = 0 }()
 		return g.tile.PutSources(sent-int64(n), room[:n])
 	}
 	err := g.Guard(func() error {
-		for i := lo; i < hi; i++ {
-			list, err := g.Graph.Row(g.node(i))
-			if err != nil {
-				return err
-			}
+		return g.eachList(ctx, func(int, int, int) {}, func(p *Part, _, k int, list []uint32) error {
 			for len(list) > 0 {
-				k := copy(room[n:], list)
-				list = list[k:]
-				if n += k; n < len(room) {
+				some := room[n:][:copy(room[n:], list)]
+				for c, u := range some {
+					some[c] = p.Links[k].in(u)
+				}
+				list = list[len(some):]
+				if n += len(some); n < len(room) {
 					continue
 				}
 				if err := send(); err != nil {
 					return err
 				}
 			}
-		}
-		return ctx.Err()
+			return nil
+		})
 	})
 	if err == nil && n > 0 {
 		err = send()
 	}
 	if err == nil && sent != sources {
-		err = g.changed(lo)
+		err = g.changed()
 	}
 	return err
 }
@@ -230,7 +320,7 @@ func (g *onGPU) putFollowing(ctx context.Context, lo int, sources int64) error {
 			all = g.Graph.Indices[from : from+sources]
 			return nil
 		}
-		return g.changed(lo)
+		return g.changed()
 	})
 	room := binio.View[uint32](binio.Bytes(g.mapped))
 	for at := 0; at < len(all) && err == nil; at += len(room) {
@@ -249,8 +339,37 @@ func (g *onGPU) putFollowing(ctx context.Context, lo int, sources int64) error {
 // sourceGrain is the number of sources that a worker copies at a time.
 const sourceGrain = 1 << 16
 
+// pieces calls do for the part of n targets from first on of each part that has any; in a typed graph for each of their
+// groups, at absolute numbers.
+func (g *onGPU) pieces(first, n int, do func(part, lo, hi int) error) error {
+	return split(g.of, first, first+n, func(part, lo, hi int) error {
+		if g.Parts == nil {
+			return do(part, lo, hi)
+		}
+		for lo < hi {
+			to := min(hi, lo-lo%g.Group+g.Group)
+			if err := do(part, lo, to); err != nil {
+				return err
+			}
+			lo = to
+		}
+		return nil
+	})
+}
+
+// rowsOf returns the own rows of targets from lo on, of a part, among the rows x of targets from first on; nil if they have
+// none.
+func (g *onGPU) rowsOf(part, first, lo int, x []float32) []float32 {
+	if g.of[part].Own < 0 {
+		return nil
+	}
+	return x[(lo-first)*g.In:]
+}
+
 func (g *onGPU) own(_ context.Context, first, n int, x []float32) error {
-	return g.tile.Own(first-g.lo, n, x)
+	return g.pieces(first, n, func(part, lo, hi int) error {
+		return g.tile.Own(g.spansOf(part, lo, hi), g.rowsOf(part, first, lo, x))
+	})
 }
 
 func (g *onGPU) add(ctx context.Context, first, n int, x []float32) error {
@@ -272,6 +391,9 @@ func (g *onGPU) add(ctx context.Context, first, n int, x []float32) error {
 func (g *onGPU) end(context.Context) error { return g.tile.End() }
 
 func (g *onGPU) finish(ctx context.Context, first, n int, out, x []float32) error {
+	if g.Parts != nil {
+		return g.finishTypes(ctx, first, n, out, x)
+	}
 	err := g.each(ctx, n, g.Group, func(_, from, to int) error {
 		for i := from; i < to; i++ {
 			v := g.node(first + i)
@@ -289,6 +411,41 @@ func (g *onGPU) finish(ctx context.Context, first, n int, out, x []float32) erro
 		return err
 	}
 	return g.tile.Finish(first-g.lo, n, out, x, g.factors[0], g.factors[1])
+}
+
+// finishTypes is finish in a typed graph.
+func (g *onGPU) finishTypes(ctx context.Context, first, n int, out, x []float32) error {
+	err := g.pieces(first, n, func(part, lo, hi int) error {
+		p := gpu.Piece{Kind: g.of[part].Lists.Kind, At: lo - first, Rows: hi - lo, Lists: g.spansOf(part, lo, hi)}
+		if !g.Last {
+			return g.tile.Sums(&p, nil, nil)
+		}
+		factors := g.factors[0][:p.Rows*len(p.Lists)]
+		if err := g.factorsOf(ctx, &g.of[part], lo, hi, factors); err != nil {
+			return err
+		}
+		return g.tile.Sums(&p, g.rowsOf(part, first, lo, x), factors)
+	})
+	if err != nil {
+		return err
+	}
+	return g.tile.Output(n, out)
+}
+
+// factorGrain is the number of targets for which a worker finds factors at a time.
+const factorGrain = 512
+
+// factorsOf stores the weights of the sums of targets from lo to hi of a part, for a link after the other.
+func (g *onGPU) factorsOf(ctx context.Context, p *Part, lo, hi int, factors []float32) error {
+	rows := hi - lo
+	return g.each(ctx, rows, factorGrain, func(_, from, to int) error {
+		for k := range p.Links {
+			for i := from; i < to; i++ {
+				factors[k*rows+i], _ = g.GPU.Graph.Destination(p.row(g.Targets, lo+i, k))
+			}
+		}
+		return nil
+	})
 }
 
 func (g *onGPU) rows(_ context.Context, _, n int, out, x []float32) error {

@@ -29,8 +29,9 @@
 // A GPU computes a layer in the same way. The accumulators of a tile, its lists of sources and two blocks of
 // rows lie in the GPU's memory, so that this bounds a tile too. Rows pass through windows of Plan.Block rows in
 // pinned memory of the host; several windows make a block of Plan.Span rows there, which is added while the next
-// one is copied. Destinations add rows in the order of their lists, with the same folds. Where there is room, own
-// rows are kept when they pass by: on the GPU if the targets are consecutive nodes, else on the host. Rows are
+// one is copied. Destinations add rows in the order of their lists, with the same folds. In a typed graph the lists of a
+// type's destinations by one relation are adjacent there, and name sources by their rows of the table. Where there is
+// room, own rows are kept when they pass by: on the GPU if the targets are consecutive nodes, else on the host. Rows are
 // multiplied in groups of GPUGroup. The bits are again the same for any memory, of the host and of the GPU; they
 // differ from the CPU's by the rounding of products and exponentials.
 package grid
@@ -44,7 +45,6 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
-	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/pieces"
 	"diskgnn/train/cpu"
@@ -94,8 +94,7 @@ type run struct {
 	tiler   tiler
 	mem     *device.Host
 	of      []Part    // of the destinations; in a graph without types there is one
-	longest int64     // long lists in a tile
-	long    []uint32  // long lists of the tile, ascending
+	longest int64     // lists longer than Fold in a tile
 	mapped  []float32 // output rows of a window; before that the tiler's
 	windows [2][]float32
 	kept    []float32      // own rows of the tile, where they are kept
@@ -113,7 +112,7 @@ type tiler interface {
 	// open makes the rest, once there is memory, and close releases it.
 	open() error
 	close()
-	// begin begins with the targets from lo to hi.
+	// begin begins with the targets from lo to hi, and looks at their lists.
 	begin(ctx context.Context, lo, hi int) error
 	// own takes the own rows of n targets from first on, if First.
 	own(ctx context.Context, first, n int, x []float32) error
@@ -270,9 +269,6 @@ func (r *run) tile(ctx context.Context, lo, hi int, emit func(ctx context.Contex
 
 // begin begins with the targets from lo to hi.
 func (r *run) begin(ctx context.Context, lo, hi int) error {
-	if err := r.findLong(ctx, lo, hi); err != nil {
-		return err
-	}
 	if err := r.tiler.begin(ctx, lo, hi); err != nil || !r.First {
 		return err
 	}
@@ -316,27 +312,6 @@ func (r *run) ended() error {
 		return nil
 	}
 	return r.Ended()
-}
-
-// findLong finds the long lists.
-func (r *run) findLong(ctx context.Context, lo, hi int) error {
-	r.long = r.long[:0]
-	if cap(r.long) == 0 {
-		return nil
-	}
-	return r.Guard(func() error {
-		at := uint32(0) // among the tile's lists
-		return EachList(ctx, r.of, r.Targets, r.Graph, lo, hi, func(l List) error {
-			if len(l.Sources) > Fold {
-				if len(r.long) == cap(r.long) {
-					return fault.New(fault.ErrCorrupt, "node %d has more in-neighbours than when they were counted", l.Node)
-				}
-				r.long = append(r.long, at)
-			}
-			at++
-			return nil
-		})
-	})
 }
 
 // own passes windows of the targets from lo to hi to use, with their own rows if reads says so.

@@ -14,7 +14,8 @@ type host struct {
 	acc     []float32
 	cursor  []uint32  // positions in the lists
 	next    []uint32  // the rows of the sources there; done where a list has ended
-	wide    []float64 // the sums of long lists
+	long    []uint32  // long lists of the tile, ascending
+	wide    []float64 // their sums
 	workers []worker
 }
 
@@ -52,11 +53,40 @@ func (h *host) close() {}
 func (h *host) begin(ctx context.Context, lo, hi int) error {
 	h.lo, h.hi = lo, hi
 	beginLists(h.begins, h.of, lo, hi)
+	if err := h.findLong(ctx, lo, hi); err != nil {
+		return err
+	}
 	clear(h.wide[:len(h.long)*h.Wide])
 	if h.First {
 		return nil
 	}
 	return h.own(ctx, lo, hi-lo, nil)
+}
+
+// findLong finds the long lists.
+func (h *host) findLong(ctx context.Context, lo, hi int) error {
+	h.long = h.long[:0]
+	if cap(h.long) == 0 {
+		return nil
+	}
+	return h.Guard(func() error {
+		at := uint32(0) // among the tile's lists
+		return EachList(ctx, h.of, h.Targets, h.Graph, lo, hi, func(l List) error {
+			if len(l.Sources) > Fold {
+				if len(h.long) == cap(h.long) {
+					return tooLong(l.Node)
+				}
+				h.long = append(h.long, at)
+			}
+			at++
+			return nil
+		})
+	})
+}
+
+// tooLong is the error of a list that became long since it was counted.
+func tooLong(v uint32) error {
+	return fault.New(fault.ErrCorrupt, "node %d has more in-neighbours than when they were counted", v)
 }
 
 // own sets the accumulators and cursors of n targets from first on.

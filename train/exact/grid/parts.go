@@ -2,6 +2,7 @@ package grid
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"diskgnn/graph"
@@ -28,6 +29,7 @@ type Link struct {
 	At       int // which of a node's rows of the topology it is
 	Relation int
 	Shift    int64 // the row of a source in the table is its id less this
+	Lo, Hi   int64 // rows of the table from Lo to Hi may be sources
 }
 
 // in returns the row of source u in the table.
@@ -35,7 +37,7 @@ func (l *Link) in(u uint32) uint32 { return uint32(int64(u) - l.Shift) }
 
 // untyped returns the parts of a graph without types.
 func untyped(targets int) []Part {
-	return []Part{{Hi: targets, Rows: 1, Links: []Link{{}}}}
+	return []Part{{Hi: targets, Rows: 1, Links: []Link{{Hi: math.MaxInt64}}}}
 }
 
 // offset returns the number of nodes of the type between Node and target i.

@@ -37,6 +37,9 @@ func (k *kit) drawTyped(t *rapid.T) *problem {
 	check(t, err)
 	defer e.Close()
 	p := &problem{Layer: Layer{Graph: typedGraph(rng, types), Guard: func(fn func() error) error { return fn() }, Threads: e.Threads(), Stack: k.stack, Wires: k.wires}}
+	p.model = m
+	p.weights, err = e.Snapshot(nil)
+	check(t, err)
 	p.Pull = e.NewPull(0, Group, &prepare.Whole{Graph: p.Graph, Weighing: m.Weighing()})
 	rows, bases := int64(0), make([]int64, len(types.Nodes))
 	for kind, n := range types.Nodes {
@@ -107,7 +110,7 @@ func (p *problem) typedTargets(rng *rand.Rand, types *graph.Types, bases []int64
 			source := types.Relations[first+at].Source
 			if bases[source] >= 0 {
 				from, _ := types.Range(source)
-				part.Links = append(part.Links, Link{At: at, Relation: first + at, Shift: from - bases[source]})
+				part.Links = append(part.Links, Link{At: at, Relation: first + at, Shift: from - bases[source], Lo: bases[source], Hi: bases[source] + types.Nodes[source].Count})
 				part.Lists.Relations = append(part.Lists.Relations, first+at)
 			}
 		}
