@@ -35,10 +35,15 @@ func (b *buffer) row(v uint32, rowBytes int) []byte {
 const fillStep = 1 << 15
 
 // chooseBytes returns the memory of choose, in bytes: the ranks, the nodes sorted by rank, and the chosen
-// nodes.
+// nodes; in a typed graph also byNode's index.
 func (d *design) chooseBytes(rows int) int64 {
 	if rows == 0 {
 		return 0
 	}
-	return rankBytes(int(d.Facts.Nodes)) + 4*d.Facts.Nodes + 4*int64(rows)
+	nodes, index := d.Facts.Nodes, int64(0)
+	if t := d.Facts.Types; t != nil {
+		nodes = t.NumNodes()
+		index = 8 * (nodes + 1)
+	}
+	return rankBytes(int(nodes)) + index + 4*d.Facts.Nodes + 4*int64(rows)
 }

@@ -32,7 +32,8 @@
 // PageRank, and the accumulator counts the accesses outside the buffer. In mode script, rank moves along
 // the edges, and the accumulator counts all rows. Before each batch it raises the number needed by the
 // buffer's hits in the whole previous gather: see gathers. On a graph with all edges in both directions
-// the ranks agree.
+// the ranks agree. In a typed graph a node steps along all relations alike, and a row that nodes without features
+// share has the ranks of all of them.
 //
 // # Differences from GIDS
 //

@@ -183,3 +183,31 @@ func (c *ranking) rank(sum float64) float64 {
 	walk := c.Damping * sum
 	return jump + walk
 }
+
+// byNode returns a typed graph without its types: the in-neighbours of a node are all of its rows'.
+func byNode(g *graph.CSC, t *graph.Types) *graph.CSC {
+	n := t.NumNodes()
+	all := &graph.CSC{Indptr: make([]int64, n+1), Indices: g.Indices}
+	for v := range n {
+		first, _ := t.Rows(uint32(v))
+		all.Indptr[v] = g.Indptr[first]
+	}
+	all.Indptr[n] = g.Indptr[t.NumRows()]
+	return all
+}
+
+// rowRanks returns the ranks of rows of features, in place: nodes without features share a row, and their ranks add up.
+func rowRanks(rank []float64, t *graph.Types) []float64 {
+	for kind, k := range t.Nodes {
+		if k.Features {
+			continue
+		}
+		lo, hi := t.Range(kind)
+		sum := 0.0
+		for _, r := range rank[lo:hi] {
+			sum += r
+		}
+		rank[t.FeatureRow(uint32(lo))] = sum // at lo or before it
+	}
+	return rank[:t.NumFeatureRows()]
+}

@@ -117,7 +117,7 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 }
 
 // choose returns the nodes for the buffer, ascending: the nodes with the highest ranks, ties by ascending
-// id. It reads and verifies the topology.
+// id. It reads and verifies the topology. In a typed graph it returns rows of features: see rowRanks.
 func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint32, err error) {
 	topology, err := s.Data.Topology(ctx, rep, 0)
 	if err != nil {
@@ -126,9 +126,19 @@ func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint
 	defer func() { err = errors.Join(err, topology.Close()) }()
 	task := rep.Task("rank the nodes", s.Facts.Nodes, progress.Rows)
 	defer task.Done()
-	rank, err := pageRanks(ctx, &topology.CSC, rankOptions{Script: s.mode == Script, Guard: topology.Guard})
+	g, types := &topology.CSC, s.Facts.Types
+	if types != nil {
+		err = topology.Guard(func() error { g = byNode(g, types); return nil })
+	}
+	var rank []float64
+	if err == nil {
+		rank, err = pageRanks(ctx, g, rankOptions{Script: s.mode == Script, Guard: topology.Guard})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("rank the nodes: %w", err)
+	}
+	if types != nil {
+		rank = rowRanks(rank, types)
 	}
 	task.Add(s.Facts.Nodes)
 	nodes = residency.Top(rank, s.rows)

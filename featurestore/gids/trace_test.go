@@ -19,16 +19,23 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// highest returns the nodes of the highest ranks, by a dense matrix: column v of it is where rank
-// goes from v.
+// highest returns the rows of the highest ranks, by a dense matrix: column v of it is where rank
+// goes from node v.
 func highest(raw *dataset.Raw, most int, script bool) map[uint32]bool {
 	n := raw.NumNodes()
+	sources := func(v int) []uint32 {
+		first, count := int64(v), 1
+		if raw.Types != nil {
+			first, count = raw.Types.Rows(uint32(v))
+		}
+		return raw.Indices[raw.Indptr[first]:raw.Indptr[int(first)+count]]
+	}
 	goes := make([][]float64, n) // by target
 	for u := range goes {
 		goes[u] = make([]float64, n)
 	}
 	for v := range n {
-		for _, u := range raw.Indices[raw.Indptr[v]:raw.Indptr[v+1]] {
+		for _, u := range sources(v) {
 			from, to := v, int(u)
 			if script {
 				from, to = to, from
@@ -43,13 +50,20 @@ func highest(raw *dataset.Raw, most int, script bool) map[uint32]bool {
 			sum := 0.0
 			for v := range n {
 				for range int(goes[u][v]) {
-					sum += rank[v] / float64(max(1, raw.Indptr[v+1]-raw.Indptr[v]))
+					sum += rank[v] / float64(max(1, len(sources(v))))
 				}
 			}
 			jump, walk := (1-.85)/float64(n), .85*sum
 			next[u] = jump + walk
 		}
 		rank = next
+	}
+	if raw.Types != nil {
+		rows := make([]float64, raw.Types.NumFeatureRows())
+		for v, r := range rank {
+			rows[raw.Types.FeatureRow(uint32(v))] += r
+		}
+		rank, n = rows, len(rows)
 	}
 	set := map[uint32]bool{}
 	for len(set) < most {
@@ -204,7 +218,13 @@ func world(t testing.TB, nodes, batch int) *storetest.World {
 // What a batch hits and reads, level by level, is what the model says of the trace, also while
 // two batches before it are still being read; and hits and misses are its accesses.
 func TestReadsAreTheModelsOfTheTrace(t *testing.T) {
-	w := world(t, 500, 6)
+	for _, typed := range []bool{false, true} {
+		readsAreTheModels(t, storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 500, AvgDegree: 3, Dim: 375, Typed: typed}, Batch: 6, Epochs: 2, Fanout: []int{2, 2}}, sample))
+	}
+}
+
+func readsAreTheModels(t *testing.T, w *storetest.World) {
+	all := len(w.Raw.Features) / 1500
 	trace := w.Trace(t)
 	passed, served, long := 0, 0, 0
 	graphs := map[int]int64{} // what the useful bytes of a batch have of its graph
@@ -218,13 +238,13 @@ func TestReadsAreTheModelsOfTheTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Half of the bytes, but a fifth of the rows, is the buffer's.
-		bytes := int(5*c.percent) * 1500
-		rows := min(100, bytes/2/1500)
+		bytes := int(float64(all)*c.percent/100) * 1500
+		rows := min(all/5, bytes/2/1500)
 		lines := (bytes - rows*1500) / 4096
 		if want := fmt.Sprintf("a constant buffer of %d rows and %d lines of 4096 bytes", rows, lines); !strings.HasPrefix(l.Note, want) {
 			t.Fatalf("%s, want %s", l.Note, want)
 		}
-		m := &model{trace: trace, buffer: highest(&w.Raw, rows, c.mode == gids.Script), row: 1500, size: 500 * 1500, room: lines, script: c.mode == gids.Script}
+		m := &model{trace: trace, buffer: highest(&w.Raw, rows, c.mode == gids.Script), row: 1500, size: int64(all) * 1500, room: lines, script: c.mode == gids.Script}
 		n := len(trace) + len(trace)/2
 		want := m.run(n)
 		st := storetest.Open(t, found, 3)
