@@ -19,8 +19,14 @@ import (
 func TestOldDirectories(t *testing.T) {
 	t.Parallel()
 	programs := map[string]oldProgram{
-		"557d02b": {resumeRefused: "a checkpoint of version '1'; this program reads version '2'"},
-		"185f982": {sameWeights: true},
+		"557d02b": {resumeRefused: "a checkpoint of version '1'; this program reads version '2'", graph: []string{"--nodes", "300"}},
+		"185f982": {sameWeights: true, graph: []string{"--nodes", "300"}},
+		"50d5c641-typed": {
+			sameWeights: true,
+			graph:       []string{"--nodes", "600", "--types", "3", "--featureless", "1"},
+			relations:   []string{"--relation-fanout", "type1:to:type0=1,4"},
+			model:       []string{"--model", "rgcn", "--bases", "2"},
+		},
 	}
 	old := filepath.Join("..", "testdata", "old")
 	entries, err := os.ReadDir(old)
@@ -47,7 +53,8 @@ type oldProgram struct {
 	sameWeights bool // a run of this program ends with the older one's weights
 	// The message where an interrupted run is resumed or verified; a finished one has no checkpoint
 	// then. Empty: both go on.
-	resumeRefused string
+	resumeRefused           string
+	graph, relations, model []string // flags of generate, presample and train, beside those that all have
 }
 
 func (p oldProgram) test(t *testing.T, from string) {
@@ -55,7 +62,7 @@ func (p oldProgram) test(t *testing.T, from string) {
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
-	training := []string{"--hidden", "4", "--blas", "gonum", "--threads", "1", "--io", "pread"}
+	training := append([]string{"--hidden", "4", "--blas", "gonum", "--threads", "1", "--io", "pread"}, p.model...)
 	do := func(args ...string) {
 		t.Helper()
 		if out, err := oldCommand(t, dir, append(args, "--quiet")...); err != nil {
@@ -67,8 +74,8 @@ func (p oldProgram) test(t *testing.T, from string) {
 		do("inspect", name)
 	}
 	// Equal parameters: the directories are there, and nothing is made.
-	do("generate", "--out", "graph", "--nodes", "300", "--avg-degree", "5", "--dim", "6", "--classes", "3", "--train-ratio", "0.2")
-	do("presample", "--dataset", "graph", "--out", "samples", "--batch-size", "32", "--fanout", "2,3", "--epochs", "2")
+	do(append([]string{"generate", "--out", "graph", "--avg-degree", "5", "--dim", "6", "--classes", "3", "--train-ratio", "0.2"}, p.graph...)...)
+	do(append([]string{"presample", "--dataset", "graph", "--out", "samples", "--batch-size", "32", "--fanout", "2,3", "--epochs", "2"}, p.relations...)...)
 	do("pack", "--dataset", "graph", "--samples", "samples", "--out", "static", "--cache", "10%")
 	do("pack", "--dataset", "graph", "--samples", "samples", "--out", "repacked", "--cache", "10%")
 
