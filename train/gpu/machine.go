@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
@@ -61,7 +62,8 @@ func newPlan(o *engine.Config, buckets []graph.Sizes, typical graph.Sizes, train
 
 // build makes the layers and, in training, the loss.
 func (m *machine) build(o *engine.Config) {
-	m.zeros, m.one = m.floats(m.sizes.Src[0]+1), m.floats(1)
+	most := slices.Max(m.sizes.Src) // not always of the first block: in typed graphs, destinations share input nodes
+	m.zeros, m.one = m.floats(most+1), m.floats(1)
 	var top *layer
 	if m.projects() {
 		top = newLayer(m.network, model.InputLayer, nil)

@@ -27,8 +27,11 @@ var typedVariants = map[string]model.Model{
 func TestTypedStepsLikeCPU(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		for name, m := range typedVariants {
-			for seed := range uint64(4) {
+			for seed := range uint64(5) {
 				types := graphtest.Types(rand.New(rand.NewPCG(seed, 9)), 2000)
+				if seed == 4 {
+					types = mostlyShared()
+				}
 				m.Types, m.Dims, m.Dropout = recipe.Types(types, 0), []int{5, 12, 3}, []float64{0, 0.4}[seed%2]
 				if seed == 3 {
 					m.Dims = []int{5, 12, 8, 3}
@@ -42,4 +45,21 @@ func TestTypedStepsLikeCPU(t *testing.T) {
 			}
 		}
 	})
+}
+
+// mostlyShared has types of which most nodes share a row of features: batches have fewer input nodes than sources of the
+// second block.
+func mostlyShared() *graph.Types {
+	t := &graph.Types{Nodes: []graph.NodeType{{Name: "paper", Count: 2000, Features: true}}}
+	for i := range 9 {
+		t.Nodes = append(t.Nodes, graph.NodeType{Name: fmt.Sprintf("type%d", i), Count: 2000})
+		t.Relations = append(t.Relations, graph.Relation{Source: i + 1, Name: "to"})
+	}
+	for i := range 9 {
+		t.Relations = append(t.Relations, graph.Relation{Name: "of", Destination: i + 1})
+	}
+	if err := t.Check(); err != nil {
+		panic(err)
+	}
+	return t
 }
