@@ -24,7 +24,12 @@ func (l *variantRun) judgeRun() error {
 	if err != nil {
 		return err
 	}
-	layers := weights.Layers(&d.Graph)
+	var layers [][][]float64
+	if d.Typed != nil {
+		layers = weights.TypedLayers(d.Typed)
+	} else {
+		layers = weights.Layers(&d.Graph)
+	}
 	if names := weights.Unused(); len(names) > 0 {
 		return fmt.Errorf("the formulas do not have %v", names)
 	}
@@ -49,9 +54,7 @@ func (l *variantRun) judgePredictions(d *oracle.Dataset, layers [][][]float64, l
 	var nodes []int
 	switch set := l.p.Value("predict", "nodes"); set {
 	case "":
-		for v := range d.X {
-			nodes = append(nodes, v)
-		}
+		nodes = d.Labelled()
 	default:
 		nodes = d.Splits[slices.Index([]string{"train", "valid", "test"}, set)]
 	}
@@ -137,14 +140,32 @@ func (l *variantRun) judgeScores(d *oracle.Dataset, logits [][]float64, toleranc
 
 // judgeExport compares the features that export writes with the dataset's.
 func (l *variantRun) judgeExport(d *oracle.Dataset) error {
-	if err := l.inPeace(step{args: []string{"export", "--dataset", l.path("graph"), "--format", "npy", "--out", l.path("arrays")}}); err != nil || d.Facts.DType != "float32" {
+	format, files, want := "npy", []string{"features.npy"}, d.Features
+	if d.Typed != nil {
+		format, files = "pyg", nil
+		for i, kind := range d.Facts.Types.Nodes {
+			if kind.Features {
+				files = append(files, fmt.Sprintf("feat%d.npy", i))
+			} else {
+				want = want[:len(want)-1]
+			}
+		}
+	}
+	if err := l.inPeace(step{args: []string{"export", "--dataset", l.path("graph"), "--format", format, "--out", l.path("arrays")}}); err != nil || d.Facts.DType != "float32" {
 		return err
 	}
-	got, _, err := readNPY(filepath.Join(l.path("arrays"), "features.npy"))
-	if err == nil && !slices.Equal(got, slices.Concat(d.X...)) {
-		err = fmt.Errorf("the exported features of variant %d differ from the dataset's", l.variant)
+	var all []float64
+	for _, name := range files {
+		got, _, err := readNPY(filepath.Join(l.path("arrays"), name))
+		if err != nil {
+			return err
+		}
+		all = append(all, got...)
 	}
-	return err
+	if !slices.Equal(all, slices.Concat(want...)) {
+		return fmt.Errorf("the exported features of variant %d differ from the dataset's", l.variant)
+	}
+	return nil
 }
 
 // judgeLoss trains for one step from the run's weights, on a single batch with all neighbours. The loss

@@ -84,9 +84,9 @@ func (on *prover) leave(why string) {
 
 // report counts the outcomes of programs.
 type metamorphicReport struct {
-	programs, variants int
-	refusals, faults   map[string]int
-	ran                *metamorphic.Coverage
+	programs, variants, typed int // typed: variants of typed graphs that ran to their ends
+	refusals, faults          map[string]int
+	ran                       *metamorphic.Coverage
 }
 
 func newReport() *metamorphicReport {
@@ -116,6 +116,9 @@ func (on *prover) test(dir string, p *metamorphic.Program, r *metamorphicReport)
 			return err
 		}
 		r.ran.Add(p, v, true)
+		if p.Typed() {
+			r.typed++
+		}
 	}
 	return nil
 }
@@ -198,7 +201,7 @@ func TestMetamorphic(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d programs, %d variants; %s", r.programs, r.variants, r.ran.Summary())
+	t.Logf("%d programs, %d variants, of typed graphs %d ran; %s", r.programs, r.variants, r.typed, r.ran.Summary())
 	for _, pair := range r.ran.Missing(20) {
 		t.Logf("only refused: %s", pair)
 	}

@@ -118,7 +118,7 @@ func (l *variantRun) bits() bool {
 // sumsFixed reports whether the order of sums follows from the blocks alone.
 func (l *variantRun) sumsFixed() bool {
 	p := l.p
-	return p.Value("train", "model") != "gat" && (p.Value("train", "layer-order") == "aggregate" || p.Value("train", "aggregator") == "max")
+	return p.Typed() || p.Value("train", "model") != "gat" && (p.Value("train", "layer-order") == "aggregate" || p.Value("train", "aggregator") == "max")
 }
 
 // learns reports whether the variant's training has weights: the engine none only loads batches.

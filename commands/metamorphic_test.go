@@ -224,7 +224,11 @@ func (l *variantRun) graph() error {
 		if err := l.inPeace(step{args: []string{"export", "--dataset", l.path("made"), "--format", "graphbolt", "--out", l.path("tree")}}); err != nil {
 			return err
 		}
-		return l.run(step{"generate", l.path("graph"), nil, append([]string{"import", l.path("tree"), "--out", l.path("graph")}, free...), nil})
+		args := []string{"import", l.path("tree"), "--out", l.path("graph")}
+		if l.p.Typed() {
+			args = append(args, "--typed")
+		}
+		return l.run(step{"generate", l.path("graph"), nil, append(args, free...), nil})
 	default:
 		return os.CopyFS(l.path("graph"), os.DirFS(filepath.Join(l.old, by, "graph")))
 	}
@@ -437,7 +441,7 @@ func (l *variantRun) initial() error {
 // modelFlags returns the flags of train that decide the shapes of weights.
 func (l *variantRun) modelFlags() (args []string) {
 	for _, s := range l.p.Content {
-		if s.Command == "train" && slices.Contains([]string{"model", "hidden", "heads", "aggregator", "gcn-norm", "norm", "residual", "input-projection", "activation"}, s.Flag) {
+		if s.Command == "train" && slices.Contains([]string{"model", "hidden", "heads", "aggregator", "gcn-norm", "norm", "residual", "input-projection", "activation", "bases"}, s.Flag) {
 			if args = append(args, "--"+s.Flag); s.Value != "yes" {
 				args = append(args, s.Value)
 			}

@@ -118,7 +118,7 @@ func (d *Drawer) draw() *Program {
 		p.Variants = append(p.Variants, nil)
 		for i := range Options {
 			o := &Options[i]
-			if !o.Free {
+			if !o.Free || o.When != nil && !o.When(p) {
 				continue
 			}
 			x := value(v, o)
@@ -310,7 +310,7 @@ func (p *Program) set(variant int, o *Option, value string) {
 			continue
 		}
 		v := valueOf(old, k.Command, k.Flag)
-		if v == "" && !slices.Contains(k.Values, "") {
+		if !slices.Contains(k.Values, v) {
 			v = k.Values[0]
 		}
 		if v != "" {

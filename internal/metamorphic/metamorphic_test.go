@@ -68,8 +68,9 @@ func TestDrawer(t *testing.T) {
 			t.Fatalf("program %d comes back as\n%s, of\n%s", i, got, text)
 		}
 		for _, s := range p.Content {
-			o := Options[slices.IndexFunc(Options, func(o Option) bool { return o.Command == s.Command && o.Flag == s.Flag })]
-			if o.When != nil && !o.When(p) {
+			if !slices.ContainsFunc(Options, func(o Option) bool {
+				return o.Command == s.Command && o.Flag == s.Flag && slices.Contains(o.Values, s.Value) && (o.When == nil || o.When(p))
+			}) {
 				t.Errorf("program %d has %s, without an effect:\n%s", i, s, text)
 			}
 		}

@@ -34,35 +34,51 @@ func isNot(command, flag string, values ...string) func(p *Program) bool {
 	return func(p *Program) bool { return !slices.Contains(values, p.Value(command, flag)) }
 }
 
-// labels are the options of presample's flags that the sampler labor has.
-var labor = is("presample", "sampler", "labor")
+// both returns a condition: a and b hold.
+func both(a, b func(p *Program) bool) func(p *Program) bool {
+	return func(p *Program) bool { return a(p) && b(p) }
+}
 
-// Options are all options that programs draw, in the order of their draws.
+// Conditions: presample's sampler is labor, and has its flags; the graph has node types, or none.
+var (
+	labor = is("presample", "sampler", "labor")
+	typed = isNot("generate", "types", "")
+	plain = is("generate", "types", "")
+)
+
+// Options are all options that programs draw, in the order of their draws. An option with other values for typed
+// graphs is there twice.
 var Options = []Option{
-	{Command: "generate", Flag: "nodes", Values: []string{"40", "61", "150", "300"}},
+	{Command: "generate", Flag: "types", Values: []string{"", "3", "5"}},
+	{Command: "generate", Flag: "featureless", Values: []string{"1", "", "2"}, When: typed},
+	{Command: "generate", Flag: "nodes", Values: []string{"40", "61", "150", "300"}, When: plain},
+	{Command: "generate", Flag: "nodes", Values: []string{"300", "150"}, When: typed},
 	{Command: "generate", Flag: "avg-degree", Values: []string{"4", "1", "9"}},
 	{Command: "generate", Flag: "dim", Values: []string{"6", "1", "17", "1030"}},
 	{Command: "generate", Flag: "classes", Values: []string{"3", "2", "9"}},
 	{Command: "generate", Flag: "dtype", Values: []string{"", "float16", "bfloat16"}},
 	{Command: "generate", Flag: "compress", Values: []string{"", "yes"}},
-	{Command: "generate", Flag: "multi-label", Values: []string{"", "yes"}},
+	{Command: "generate", Flag: "multi-label", Values: []string{"", "yes"}, When: plain},
 	{Command: "generate", Flag: "train-ratio", Values: []string{"0.3", "0.1"}},
 	{Command: "generate", Flag: "seed", Values: []string{"", "7"}},
 	// The graph is generated; exported and imported; or was written by an older program.
-	{Command: "generate", Flag: "by", Values: []string{"", "import", "185f982", "557d02b"}},
+	{Command: "generate", Flag: "by", Values: []string{"", "import", "185f982", "557d02b"}, When: plain},
+	{Command: "generate", Flag: "by", Values: []string{"", "import", "50d5c641-typed"}, When: typed},
 
 	{Command: "presample", Flag: "fanout", Values: []string{"2,3", "4", "99,99", "1,2,2"}},
 	{Command: "presample", Flag: "batch-size", Values: []string{"16", "7", "500"}},
 	{Command: "presample", Flag: "epochs", Values: []string{"2", "", "3"}},
 	{Command: "presample", Flag: "eval-fanout", Values: []string{"", "all"}},
 	{Command: "presample", Flag: "train-ratio", Values: []string{"", "0.6"}},
-	{Command: "presample", Flag: "order", Values: []string{"", "overlap", "dispersed", "sequential"}},
+	{Command: "presample", Flag: "order", Values: []string{"", "overlap", "dispersed", "sequential"}, When: plain},
 	{Command: "presample", Flag: "partitions", Values: []string{"4", "8"}, When: is("presample", "order", "dispersed", "sequential")},
 	{Command: "presample", Flag: "buffer", Values: []string{"2", "3"}, When: is("presample", "order", "dispersed", "sequential")},
 	{Command: "presample", Flag: "walk", Values: []string{"", "beta", "comet"}, When: is("presample", "order", "dispersed")},
-	{Command: "presample", Flag: "sampler", Values: []string{"", "labor"}, When: isNot("presample", "order", "dispersed", "sequential", "overlap")},
+	{Command: "presample", Flag: "sampler", Values: []string{"", "labor"}, When: both(plain, isNot("presample", "order", "dispersed", "sequential", "overlap"))},
 	{Command: "presample", Flag: "batch-dependency", Values: []string{"", "3"}, When: labor},
 	{Command: "presample", Flag: "layer-dependency", Values: []string{"", "yes"}, When: labor},
+	{Command: "presample", Flag: "merge-relations", Values: []string{"", "yes"}, When: typed},
+	{Command: "presample", Flag: "relation-fanout", Values: []string{"", "type1:to:type0=1,4;type0:to:type0=all,1"}, When: both(typed, both(is("presample", "fanout", "2,3"), is("presample", "merge-relations", "")))},
 	{Command: "presample", Flag: "seed", Values: []string{"", "5"}},
 
 	{Command: "pack", Flag: "policy", Values: []string{"", "min"}},
@@ -73,15 +89,17 @@ var Options = []Option{
 	{Command: "pack", Flag: "compress-chunks", Values: []string{"", "s2", "zstd"}},
 	{Command: "pack", Flag: "eval-chunks", Values: []string{"", "yes"}},
 
-	{Command: "train", Flag: "model", Values: []string{"", "gcn", "gat"}},
+	{Command: "train", Flag: "model", Values: []string{"", "gcn", "gat"}, When: plain},
+	{Command: "train", Flag: "model", Values: []string{"rsage", "rgcn", "rgat"}, When: typed},
+	{Command: "train", Flag: "bases", Values: []string{"", "1", "3"}, When: is("train", "model", "rgcn")},
 	{Command: "train", Flag: "hidden", Values: []string{"4", "9", "16"}},
-	{Command: "train", Flag: "heads", Values: []string{"1", "2"}, When: is("train", "model", "gat")},
-	{Command: "train", Flag: "aggregator", Values: []string{"", "sum", "max"}, When: is("train", "model", "")},
+	{Command: "train", Flag: "heads", Values: []string{"1", "2"}, When: is("train", "model", "gat", "rgat")},
+	{Command: "train", Flag: "aggregator", Values: []string{"", "sum", "max"}, When: both(plain, is("train", "model", ""))},
 	{Command: "train", Flag: "gcn-norm", Values: []string{"", "block"}, When: is("train", "model", "gcn")},
-	{Command: "train", Flag: "layer-order", Values: []string{"aggregate", "multiply", ""}, When: isNot("train", "aggregator", "max")},
-	{Command: "train", Flag: "norm", Values: []string{"", "batch", "layer"}},
-	{Command: "train", Flag: "residual", Values: []string{"", "yes"}},
-	{Command: "train", Flag: "input-projection", Values: []string{"", "yes"}},
+	{Command: "train", Flag: "layer-order", Values: []string{"aggregate", "multiply", ""}, When: both(plain, isNot("train", "aggregator", "max"))},
+	{Command: "train", Flag: "norm", Values: []string{"", "batch", "layer"}, When: plain},
+	{Command: "train", Flag: "residual", Values: []string{"", "yes"}, When: plain},
+	{Command: "train", Flag: "input-projection", Values: []string{"", "yes"}, When: plain},
 	{Command: "train", Flag: "activation", Values: []string{"", "relu", "elu"}},
 	{Command: "train", Flag: "dropout", Values: []string{"", "0"}},
 	{Command: "train", Flag: "epochs", Values: []string{"3", "1", "4"}},
@@ -104,7 +122,7 @@ var Options = []Option{
 	{Command: "generate", Flag: "memory", Values: []string{"", "160MiB"}, Free: true},
 	{Command: "presample", Flag: "workers", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "presample", Flag: "memory", Values: []string{"", "160MiB"}, Free: true},
-	{Command: "presample", Flag: "topology", Values: []string{"", "cached"}, Free: true},
+	{Command: "presample", Flag: "topology", Values: []string{"", "cached"}, Free: true, When: plain},
 	{Command: "presample", Flag: "topology-memory", Values: []string{"", "30%"}, Free: true},
 	{Command: "presample", Flag: "shards", Values: []string{"", "2", "3"}, Free: true},
 	{Command: "pack", Flag: "workers", Values: []string{"", "1", "3"}, Free: true},
@@ -112,7 +130,7 @@ var Options = []Option{
 	{Command: "pack", Flag: "io", Values: []string{"pread", "uring"}, Free: true},
 	{Command: "pack", Flag: "shards", Values: []string{"", "2", "3"}, Free: true},
 	{Command: "train", Flag: "store", Values: []string{"packed", "memory", "rows", "ginex", "gnndrive", "agnes", "gids", "hyperion", "mmap", "marius"}, Free: true},
-	{Command: "train", Flag: "batches", Values: []string{"", "live"}, Free: true},
+	{Command: "train", Flag: "batches", Values: []string{"", "live"}, Free: true, When: plain},
 	{Command: "train", Flag: "gpus", Values: []string{"", "2", "3"}, Free: true},
 	{Command: "train", Flag: "peers", Values: []string{"", "none"}, Free: true},
 	{Command: "train", Flag: "engine", Values: []string{"", "gpu", "none"}, Free: true}, // "": cpu
@@ -142,6 +160,9 @@ func (p *Program) Store(variant int) string {
 	return cmp.Or(p.Free(variant, "train", "store"), "packed")
 }
 
+// Typed reports whether the graph has node types.
+func (p *Program) Typed() bool { return typed(p) }
+
 // Live reports whether a variant draws its batches while training.
 func (p *Program) Live(variant int) bool {
 	return p.Store(variant) != "packed" && p.Free(variant, "train", "batches") == "live"
@@ -163,6 +184,8 @@ func (p *Program) mostlyRefused(variant int, s Setting) bool {
 	ordered := slices.Contains([]string{"dispersed", "sequential"}, p.Value("presample", "order"))
 	online := slices.Contains([]string{"rows", "ginex", "gnndrive", "agnes", "gids"}, p.Store(variant))
 	switch s.Flag {
+	case "nodes", "avg-degree": // the smallest of five types is an eighth of the smallest's half
+		return p.Value("generate", "types") == "5" && (s.Value == "150" || s.Value == "9")
 	case "output":
 		return s.Value == "embeddings" && !strings.Contains(p.Value("presample", "fanout"), ",")
 	case "memory": // the GPU's driver takes more

@@ -3,7 +3,7 @@
 //
 // # Programs
 //
-// A Program is a pipeline: a graph, samples, a pack, a run and predictions. Its content options decide
+// A Program is a pipeline: a graph, perhaps with node types, samples, a pack, a run and predictions. Its content options decide
 // the bytes of these directories. Each of its variants runs the whole pipeline with free options, which
 // must not change them: workers, threads, memory, shards, caches, stores, backends, engines. A variant may
 // have a Fault in one command, after which the command runs again.

@@ -97,28 +97,9 @@ func (w *world) typedOracle(t datasettest.TB) (layers [][][]float64, largest flo
 	t.Helper()
 	r, err := oracle.OpenRun(w.path("run"), "weights.safetensors")
 	check(t, err)
-	types := w.raw.Types
-	n := int(types.NumNodes())
-	g := &oracle.TypedGraph{}
-	values := binio.View[float32](w.raw.Features)
-	for range types.Relations {
-		g.From = append(g.From, make([][]int, n))
-	}
-	for v := range n {
-		row := make([]float64, w.raw.Dim)
-		at := int(types.FeatureRow(uint32(v)))
-		for i := range row {
-			row[i] = float64(values[at*w.raw.Dim+i])
-		}
-		g.X, g.Type = append(g.X, row), append(g.Type, types.Of(uint32(v)))
-	}
-	for row := range types.NumRows() {
-		v, r := types.RowOf(row)
-		for _, u := range w.raw.Indices[w.raw.Indptr[row]:w.raw.Indptr[row+1]] {
-			g.From[r][v] = append(g.From[r][v], int(u))
-		}
-	}
-	layers = r.TypedLayers(g)
+	d, err := oracle.OpenDataset(w.path("dataset"))
+	check(t, err)
+	layers = r.TypedLayers(d.Typed)
 	if names := r.Unused(); len(names) > 0 {
 		t.Fatalf("the formulas do not have %v", names)
 	}

@@ -13,10 +13,14 @@ import (
 
 // Dataset is a dataset in memory.
 type Dataset struct {
-	Graph
-	Labels []int    // -1: none
-	Splits [3][]int // training, validation and test nodes
-	Facts  Facts
+	Graph             // of a graph without node types
+	Typed *TypedGraph // of a graph with node types, else nil
+	// Features are the rows of the file: of the nodes, or, with node types, of the nodes of the first types, and a
+	// row of zeros for each other type.
+	Features [][]float64
+	Labels   []int    // -1: none
+	Splits   [3][]int // training, validation and test nodes
+	Facts    Facts
 }
 
 // Facts are the sizes of a dataset, as meta.json has them.
@@ -25,6 +29,17 @@ type Facts struct {
 	Dim, Classes int
 	DType        string
 	LabelKind    string `json:"label_kind"`
+	LabelledType int    `json:"labelled_type"`
+	Types        *DatasetTypes
+}
+
+// DatasetTypes are the node types and relations of a dataset. Nodes of a type follow the nodes of the type before.
+type DatasetTypes struct {
+	Nodes []struct {
+		Nodes    int
+		Features bool
+	} `json:"node_types"`
+	Relations []struct{ Source, Destination int }
 }
 
 // OpenDataset reads a dataset with labels, in plain or compressed form, into memory.
@@ -42,17 +57,8 @@ func OpenDataset(dir string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	size, value := decoder(d.Facts.DType)
-	if len(features) != d.Facts.Nodes*d.Facts.Dim*size {
-		return nil, fmt.Errorf("%d bytes of features of %d × %d × %s", len(features), d.Facts.Nodes, d.Facts.Dim, d.Facts.DType)
-	}
-	for range d.Facts.Nodes {
-		row := make([]float64, d.Facts.Dim)
-		for i := range row {
-			row[i] = value(features)
-			features = features[size:]
-		}
-		d.X = append(d.X, row)
+	if err := d.decodeFeatures(features); err != nil {
+		return nil, err
 	}
 	ints := func(name string, size int) (list []int) {
 		b, e := os.ReadFile(filepath.Join(dir, name))
@@ -76,10 +82,79 @@ func OpenDataset(dir string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	for v := range d.Facts.Nodes {
-		d.From = append(d.From, indices[indptr[v]:indptr[v+1]])
+	row := 0
+	list := func() []int {
+		row++
+		return indices[indptr[row-1]:indptr[row]]
+	}
+	if d.Facts.Types != nil {
+		d.Typed = typedGraph(d.Facts.Types, d.Features, list)
+		return d, nil
+	}
+	d.X = d.Features
+	for range d.X {
+		d.From = append(d.From, list())
 	}
 	return d, nil
+}
+
+// Labelled returns the nodes that may have labels: all, or all of one type.
+func (d *Dataset) Labelled() (nodes []int) {
+	for v := range d.Labels {
+		if d.Typed == nil || d.Typed.Type[v] == d.Facts.LabelledType {
+			nodes = append(nodes, v)
+		}
+	}
+	return nodes
+}
+
+// decodeFeatures decodes the feature matrix.
+func (d *Dataset) decodeFeatures(b []byte) error {
+	size, value := decoder(d.Facts.DType)
+	rows := d.Facts.Nodes
+	if t := d.Facts.Types; t != nil {
+		for _, kind := range t.Nodes {
+			if !kind.Features {
+				rows += 1 - kind.Nodes
+			}
+		}
+	}
+	if len(b) != rows*d.Facts.Dim*size {
+		return fmt.Errorf("%d bytes of features of %d × %d × %s", len(b), rows, d.Facts.Dim, d.Facts.DType)
+	}
+	for range rows {
+		row := make([]float64, d.Facts.Dim)
+		for i := range row {
+			row[i] = value(b)
+			b = b[size:]
+		}
+		d.Features = append(d.Features, row)
+	}
+	return nil
+}
+
+// typedGraph makes a graph of a dataset's lists of sources, in order: of each node, the relations into its type.
+func typedGraph(t *DatasetTypes, features [][]float64, list func() []int) *TypedGraph {
+	g := &TypedGraph{From: make([][][]int, len(t.Relations))}
+	for kind, k := range t.Nodes {
+		for range k.Nodes {
+			g.X, g.Type = append(g.X, features[0]), append(g.Type, kind)
+			if k.Features {
+				features = features[1:]
+			}
+			for r := range g.From {
+				var from []int
+				if t.Relations[r].Destination == kind {
+					from = list()
+				}
+				g.From[r] = append(g.From[r], from)
+			}
+		}
+		if !k.Features {
+			features = features[1:]
+		}
+	}
+	return g
 }
 
 // readFeatures returns the bytes of the feature matrix.

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -106,19 +107,22 @@ func (r *Run) rooted(name string, g *TypedGraph, x, y [][]float64, out int) {
 				}
 			}
 		}
-		timesAdd(y, r.aggregate(&Graph{From: g.From[i]}, x), w)
+		r.timesAdd(y, r.aggregate(&Graph{From: g.From[i]}, x), w)
 	}
-	timesAdd(y, x, root)
+	r.timesAdd(y, x, root)
 	addRow(y, r.parameter(name+"bias", out))
 }
 
 // timesAdd adds x·W to y; W is of a row for each input.
-func timesAdd(y, x [][]float64, w []float64) {
+func (r *Run) timesAdd(y, x [][]float64, w []float64) {
 	for v := range y {
 		for c := range y[v] {
+			size := 0.0
 			for i, a := range x[v] {
-				y[v][c] += a * w[i*len(y[v])+c]
+				term := a * w[i*len(y[v])+c]
+				y[v][c], size = y[v][c]+term, size+math.Abs(term)
 			}
+			r.Largest = max(r.Largest, size)
 		}
 	}
 }
