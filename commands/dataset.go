@@ -168,6 +168,7 @@ func (c *imported) flags() flags {
 		nameFlag("for", "USE", "use of the dataset: predict, which needs no labels and splits, and stores none", []string{importer.ForPredict}, &c.For),
 		boolFlag("typed", "keep the types of nodes and the relations of the source; else all nodes become nodes of one type", &c.Typed),
 		stringsFlag("without-features", "TYPES", "with --typed: node types to import without their features", &c.Featureless),
+		nameFlag("fill", "HOW", "with --typed: features for node types that have none: mean, of the rows of their neighbours", []string{dataset.FillMean}, &c.Fill),
 		stringFlag("task", "NAME", "name of the task, if the source has several", &c.Task),
 		stringsFlag("feature", "NAMES", "name of the features, if the source has several, or names to concatenate, like a,b", &c.Features),
 		stringFlag("edges", "FILE", "file of edges, without a SOURCE: an array, a table or text", &c.Edges),

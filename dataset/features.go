@@ -29,6 +29,7 @@ type FeatureReader struct {
 	of       *Dataset
 	f        vfs.File
 	pieces   pieces
+	tail     []byte // that follows the pieces, while the table is being written
 	rowBytes int64
 	rows     int64
 	scratch  sync.Pool // of *scratch

@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -127,6 +128,14 @@ func (fw *frameWriter) checkpoint(int64) error {
 	return fw.w.update(func(s *journal) {
 		s.Rows, s.RowsSum, s.Frames = fw.table.size/int64(s.Facts.RowBytes()), binio.HashSums(fw.table.crcs), fw.table.lengths
 	})
+}
+
+// pieces implements table.
+func (fw *frameWriter) pieces(name string) (p pieces, tail []byte) {
+	if fw.next != nil {
+		tail = slices.Clone(fw.next.raw)
+	}
+	return framePieces(name, fw.table), tail
 }
 
 func (fw *frameWriter) adopt(ctx context.Context) (bool, error) {

@@ -334,7 +334,7 @@ func (g *generation) features(ctx context.Context) error {
 			model.Features(values[(v-lo)*int64(g.o.Dim):][:g.o.Dim], local)
 		}
 		return nil
-	})
+	}, nil)
 }
 
 // measure computes the accuracy of features alone on the test nodes, as rows of the dataset's dtype.

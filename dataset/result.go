@@ -34,6 +34,8 @@ type Result struct {
 	FeatureBytes int64  `json:"feature_bytes"`
 	Compression  string `json:"compression,omitempty"`
 	OriginalIDs  string `json:"original_ids,omitempty"` // see Facts
+	// Fill has the node types that got features by this run; see importer.Options.
+	Fill []Filled `json:"fill,omitempty"`
 	// Notes are messages about the way in which an import read its source.
 	Notes []string `json:"notes,omitempty"`
 	// FeaturesAlone is the test accuracy of the best classifier of features alone on a generated graph:

@@ -47,7 +47,7 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 				values[i] = float32(lo*dim + int64(i))
 			}
 			return nil
-		})
+		}, nil)
 		return first, err
 	}
 	file := func(out string) string {

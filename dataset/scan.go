@@ -48,11 +48,15 @@ func (d *Dataset) stream(name string) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.fs.Open(d.path(name))
+	return openStream(d.fs, d.path(name), c.sums)
+}
+
+func openStream(fsys vfs.FS, path string, sums binio.Sums) (*stream, error) {
+	f, err := fsys.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return &stream{name: d.path(name), sums: c.sums, f: f, buf: make([]byte, min(Granule, c.sums.Size))}, nil
+	return &stream{name: path, sums: sums, f: f, buf: make([]byte, min(Granule, sums.Size))}, nil
 }
 
 // next returns the next granule, valid until the next call, or io.EOF.

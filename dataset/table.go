@@ -18,6 +18,9 @@ type table interface {
 	adopt(ctx context.Context) (bool, error)
 	// checkpoint makes rows below hi durable and journals them: all, or the rows of whole frames.
 	checkpoint(hi int64) error
+	// pieces returns the pieces of the table up to the last checkpoint, and the bytes that follow them, of
+	// a frame that is not full.
+	pieces(name string) (_ pieces, tail []byte)
 	Finish() error
 	Discard() error
 }
@@ -75,6 +78,8 @@ func (a *Array) checkpoint(hi int64) error {
 	sums := a.sum.Sums()
 	return a.w.update(func(s *journal) { s.Rows, s.RowsSum = hi, sums.Checksum() })
 }
+
+func (a *Array) pieces(name string) (pieces, []byte) { return rawPieces(name, a.sum.Sums()), nil }
 
 func (a *Array) adopt(ctx context.Context) (bool, error) {
 	end := a.w.state.Rows * int64(a.w.state.Facts.RowBytes())

@@ -46,6 +46,7 @@ type importParams struct {
 	Relabel      string     `json:"relabel,omitempty"`
 	For          string     `json:"for,omitempty"`
 	Typed        bool       `json:"typed,omitempty"`
+	Fill         string     `json:"fill,omitempty"`
 	// Reading is Shape.Reading: the options that decided which content of the source is imported.
 	Reading map[string]string `json:"reading,omitempty"`
 }
@@ -86,7 +87,8 @@ type importing struct {
 	labelNotes []string
 	// reverse says that the reverse of every edge is added as it is.
 	reverse bool
-	typing  *typing // nil: nodes of one type
+	typing  *typing          // nil: nodes of one type
+	filling *dataset.Filling // nil: types without features stay so
 	plan    importPlan
 	// counted says that the number of edges is known before lines are counted.
 	counted bool
@@ -168,7 +170,7 @@ func (im *importing) params(content string) importParams {
 		Source: "import", Importer: importerVersion, Format: im.format.Name, Content: content,
 		DType: o.DType, Binarize: o.Binarize, RowNormalize: o.RowNormalize, Symmetrize: o.Symmetrize,
 		Compression: dataset.CompressionName(o.Compress), AddReverse: im.reverse, Dedupe: o.Dedupe && !o.Symmetrize,
-		For: o.For, Typed: im.typing != nil, Reading: im.shape.Reading,
+		For: o.For, Typed: im.typing != nil, Fill: o.Fill, Reading: im.shape.Reading,
 	}
 	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
 		p.SelfLoops = o.SelfLoops
@@ -311,7 +313,17 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 		close(settled)
 		return nil
 	}
-	topology := timed(func(ctx context.Context) error { return im.topology(ctx, settled) }, &im.Res.TopologySeconds)
+	sorted := make(chan struct{})
+	topology := timed(func(ctx context.Context) error {
+		if err := im.topology(ctx, settled); err != nil {
+			return err
+		}
+		close(sorted)
+		return nil
+	}, &im.Res.TopologySeconds)
+	if im.filling != nil {
+		im.filling.Ready = sorted
+	}
 	features := timed(im.features, &im.Res.FeatureSeconds)
 	if im.o.relabels() {
 		return im.relabelledSteps(ctx, labels, topology, features)
@@ -369,7 +381,7 @@ func (im *importing) together() (bool, error) {
 
 // importPlan divides the memory.
 type importPlan struct {
-	sort     int64 // for the edges
+	sort     int64 // for the edges; later to fill types, but for the features' part
 	features int64
 	rows     int64 // to put features in order
 	frames   int   // of features to compress at once
@@ -382,6 +394,9 @@ func (im *importing) leastMemory() int64 {
 	features := 2 * rows
 	if im.o.Compress {
 		features += dataset.FrameMemory
+	}
+	if im.filling != nil {
+		features += im.filling.LeastMemory(im.mostFacts())
 	}
 	if im.o.relabels() {
 		features += rows + extsort.LeastRecords + 2*int64(s.Dim*im.o.DType.Size())
@@ -408,6 +423,9 @@ func (im *importing) planMemory() error {
 	im.plan = importPlan{sort: free - s.Held, features: 2 * rows, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
 	if im.o.Compress {
 		im.plan.features += int64(im.plan.frames) * dataset.FrameMemory
+	}
+	if im.filling != nil {
+		im.filling.Memory, im.filling.Workers = free-s.Held-im.plan.features, im.o.Workers
 	}
 	if im.o.relabels() {
 		// Beside the features are the block that rows are read into, the rows that are put in order, and the numbers.
@@ -461,6 +479,9 @@ func (im *importing) facts() dataset.Facts {
 	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}
 	if im.typing != nil {
 		f.Types, f.LabelledType = im.typing.types, s.LabelledType
+		if im.filling != nil {
+			f.Types = im.filling.Types()
+		}
 	}
 	switch {
 	case s.NameBytes > 0:
@@ -474,6 +495,13 @@ func (im *importing) facts() dataset.Facts {
 	if im.o.Compress {
 		f.Compression = dataset.Zstd
 	}
+	return f
+}
+
+// mostFacts returns the facts with the most edges.
+func (im *importing) mostFacts() dataset.Facts {
+	f := im.facts()
+	f.Edges = im.storedEdges().Most
 	return f
 }
 
@@ -496,6 +524,11 @@ func (im *importing) scratch() int64 {
 	rows := int64(0)
 	if im.o.relabels() {
 		rows = im.rowScratch() + f.Nodes*int64(f.RowBytes())
+	}
+	if im.filling != nil {
+		if n := im.filling.ScratchBytes(im.storedEdges().Most); n > 0 {
+			rows = n + f.FeatureRows()*int64(f.RowBytes())
+		}
 	}
 	return max(extsort.EdgeBytes(im.storedEdges().Most), im.orderScratch(), rows)
 }
@@ -638,7 +671,7 @@ func (im *importing) features(ctx context.Context) (err error) {
 		}
 	}()
 	// Two slots: one block is read while the other is written, in order.
-	return im.w.WriteFeatures(ctx, im.rep, 2, func(ctx context.Context, lo, hi int64, values []float32) error {
+	err = im.w.WriteFeatures(ctx, im.rep, 2, func(ctx context.Context, lo, hi int64, values []float32) error {
 		if rows == nil {
 			open := im.src.Features
 			if im.to != nil {
@@ -656,7 +689,11 @@ func (im *importing) features(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", im.shape.Features, err)
 		}
 		return nil
-	})
+	}, im.filling)
+	if im.filling != nil {
+		im.Res.Fill = im.filling.Done
+	}
+	return err
 }
 
 func (im *importing) name() string {

@@ -192,9 +192,37 @@ func (im *importing) readLabels(ctx context.Context) (*Labelling, error) {
 		}
 	}
 	if im.split != nil {
-		return l, im.split.draw(l)
+		if err := im.split.draw(l); err != nil {
+			return nil, err
+		}
+	}
+	if im.typing != nil && im.typing.labels != 0 {
+		l.move(im.typing.types, im.shape.LabelledType, im.typing.labels)
 	}
 	return l, nil
+}
+
+// move moves the labels and splits of a type to the numbers that its nodes have in the dataset, larger by shift than
+// in the source. No other node has a label.
+func (l *Labelling) move(types *graph.Types, kind int, shift int64) {
+	lo, hi := types.Range(kind)
+	moveRange(l.classes, lo, hi, shift, 1, graph.Unlabelled)
+	moveRange(l.part, lo, hi, shift, 1, 0)
+	moveRange(l.targets, lo, hi, shift, int64(l.bytes), 0)
+}
+
+// moveRange sets the rows lo … hi − 1 to the rows that are shift before them, and all others to none. A row is width
+// elements.
+func moveRange[T any](a []T, lo, hi, shift, width int64, none T) {
+	if len(a) == 0 {
+		return
+	}
+	copy(a[lo*width:hi*width], a[(lo-shift)*width:(hi-shift)*width])
+	for i := range a {
+		if int64(i) < lo*width || int64(i) >= hi*width {
+			a[i] = none
+		}
+	}
 }
 
 // settleLabels checks the names of classes, and decides the meaning of labels with a column for each.

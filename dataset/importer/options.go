@@ -38,6 +38,9 @@ type Options struct {
 	// Relabel is the numbering of nodes: RelabelNone (as in the source), RelabelDegree or RelabelBFS;
 	// see the package comment.
 	Relabel string
+	// Fill is dataset.FillMean to compute features for node types without features, with Typed, or "": their nodes share a row
+	// of zeros.
+	Fill string
 	// DType is the element type of the dataset's features; "": float16 or bfloat16 if the source has it,
 	// else float32.
 	DType dtype.Type
@@ -115,6 +118,10 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--self-loops %s is not one of %s", o.SelfLoops, strings.Join(Loops(), ", "))
 	case len(o.Featureless) > 0 && !o.Typed:
 		return fault.New(fault.ErrUsage, "--without-features %s: only with --typed do features belong to types", strings.Join(o.Featureless, ","))
+	case o.Fill != "" && o.Fill != dataset.FillMean:
+		return fault.New(fault.ErrUsage, "--fill %s: known is %s", o.Fill, dataset.FillMean)
+	case o.Fill != "" && !o.Typed:
+		return fault.New(fault.ErrUsage, "--fill %s: only with --typed are there node types without features", o.Fill)
 	case o.Typed && o.relabels():
 		return fault.New(fault.ErrUsage, "--relabel %s: with --typed nodes keep the order that they have in their type", o.Relabel)
 	case o.Typed && o.SelfLoops == LoopsAdd:

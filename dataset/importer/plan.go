@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/internal/extsort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -36,12 +37,14 @@ type Plan struct {
 	// MemoryBytes is the smallest possible --memory, ScratchBytes the size of the scratch files for
 	// sorting, DiskBytes the size of the dataset without compression, NeededBytes the largest disk
 	// space at any time.
-	MemoryBytes  int64    `json:"memory_bytes"`
-	ScratchBytes int64    `json:"scratch_bytes"`
-	DiskBytes    int64    `json:"disk_bytes"`
-	NeededBytes  int64    `json:"needed_bytes"`
-	Notes        []string `json:"notes,omitempty"`
-	Problems     []string `json:"problems,omitempty"` // of the source, and of disk space
+	MemoryBytes  int64 `json:"memory_bytes"`
+	ScratchBytes int64 `json:"scratch_bytes"`
+	DiskBytes    int64 `json:"disk_bytes"`
+	NeededBytes  int64 `json:"needed_bytes"`
+	// Fill has the node types that get features, with the costs for the given memory.
+	Fill     []dataset.Filled `json:"fill,omitempty"`
+	Notes    []string         `json:"notes,omitempty"`
+	Problems []string         `json:"problems,omitempty"` // of the source, and of disk space
 }
 
 // Problems is a list of errors of a source, as one error.
@@ -153,10 +156,16 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	if p.Estimated {
 		edges.Least = 0 // it may be less
 	}
-	p.ScratchBytes = im.scratch()
+	if im.filling != nil && free == nil {
+		p.Fill = im.filling.Plan(im.mostFacts())
+	}
+	scratch := im.scratch()
+	if p.ScratchBytes = scratch; im.filling != nil {
+		p.ScratchBytes = extsort.EdgeBytes(edges.Most) // without the features, which lie beside the edges to fill
+	}
 	p.DiskBytes = dataset.DiskBytes(f, edges.Most)
-	p.NeededBytes = dataset.DiskNeed(f, edges, p.ScratchBytes).Most
-	return seen(dataset.CheckRoom(im.fs, out, f, edges, p.ScratchBytes))
+	p.NeededBytes = dataset.DiskNeed(f, edges, scratch).Most
+	return seen(dataset.CheckRoom(im.fs, out, f, edges, scratch))
 }
 
 // sourceBytes returns the size of the source, and finds the files that are missing.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/dataset"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
@@ -16,15 +17,17 @@ const ReversePrefix = "rev_"
 
 // typing has the types of a dataset, and the rows of its topology.
 type typing struct {
-	types *graph.Types
+	types *graph.Types // those without features are marked so even if they are filled
 	// Of each relation of the source: the relation of the dataset with its edges, and the one with their
 	// reverses, or -1.
 	with, reverse []int
 	rows          []rowsOf // of each relation of the dataset
+	labels        int64    // by how much the numbers of the nodes with labels are larger than in the source
 }
 
-// rowsOf has the rows of a relation: destination v has the row first + (v − lo)·step.
-type rowsOf struct{ lo, first, step int64 }
+// rowsOf has the rows of a relation: destination v of the source has the row first + (v − lo)·step. The relation's sources have
+// numbers that are larger by shift than in the source.
+type rowsOf struct{ lo, first, step, shift int64 }
 
 // settleTypes decides the types and relations of the dataset.
 func (im *importing) settleTypes() error {
@@ -35,9 +38,9 @@ func (im *importing) settleTypes() error {
 		}
 		return nil
 	}
-	t := newTyping(s.Types, im.o.Symmetrize, im.reverse)
 	bad := func(err error) error { return fault.New(fault.ErrInput, "%s: %w", im.name(), err) }
-	if err := t.settle(); err != nil {
+	t, err := newTyping(s.Types, im.o.Symmetrize, im.reverse)
+	if err != nil {
 		return bad(err)
 	}
 	if !t.types.Nodes[0].Features {
@@ -46,17 +49,61 @@ func (im *importing) settleTypes() error {
 	if n := t.types.NumRows(); n > graph.MaxNodes {
 		return bad(fmt.Errorf("it has %d pairs of a node and a relation into its type, and at most %d are possible", n, int64(graph.MaxNodes)))
 	}
+	if im.o.Fill != "" {
+		if t, err = im.settleFilling(t); err != nil {
+			return bad(err)
+		}
+	}
 	im.typing = t
-	s.Notes = append(slices.Clone(s.Notes), t.describe(s.LabelledType))
+	s.Notes = append(slices.Clone(s.Notes), t.describe(s.LabelledType, im.filling != nil))
 	if kinds := t.unreached(); kinds != "" {
 		s.Notes = append(s.Notes, fmt.Sprintf("no relation leads to nodes of the types %.300s: they get no messages; --add-reverse-edges yes and --symmetrize add reverses", kinds))
 	}
 	return nil
 }
 
+// settleFilling puts the types into the order in which they are filled, and prepares the filling.
+func (im *importing) settleFilling(t *typing) (*typing, error) {
+	s := &im.shape
+	order, err := dataset.FillOrder(t.types)
+	if err != nil {
+		return nil, err
+	}
+	types := &graph.Types{Relations: slices.Clone(s.Types.Relations)}
+	place, was := make([]int, len(order)), t.types
+	for i, j := range order {
+		types.Nodes = append(types.Nodes, s.Types.Nodes[j])
+		place[j] = i
+	}
+	for i := range types.Relations {
+		r := &types.Relations[i]
+		r.Source, r.Destination = place[r.Source], place[r.Destination]
+	}
+	if t, err = newTyping(types, im.o.Symmetrize, im.reverse); err != nil {
+		return nil, err
+	}
+	for i := range t.rows {
+		r, row := t.types.Relations[i], &t.rows[i]
+		row.lo -= moved(was, t.types, order, r.Destination)
+		row.shift = moved(was, t.types, order, r.Source)
+	}
+	labelled := place[s.LabelledType]
+	t.labels = moved(was, t.types, order, labelled)
+	s.LabelledType = labelled
+	im.filling, err = dataset.NewFilling(t.types)
+	return t, err
+}
+
+// moved returns the number that is added to the nodes of a type if types are put into an order.
+func moved(was, is *graph.Types, order []int, kind int) int64 {
+	from, _ := was.Range(order[kind])
+	to, _ := is.Range(kind)
+	return to - from
+}
+
 // newTyping adds relations to the types of a source: with symmetric, edges are stored in both directions; with
-// reverse, relations get reverses.
-func newTyping(source *graph.Types, symmetric, reverse bool) *typing {
+// reverse, relations get reverses. It checks the result.
+func newTyping(source *graph.Types, symmetric, reverse bool) (*typing, error) {
 	t := &typing{types: &graph.Types{Nodes: slices.Clone(source.Nodes), Relations: slices.Clone(source.Relations)}}
 	var with, back []int // of each relation in the list, before it is sorted
 	for i := range source.Relations {
@@ -93,7 +140,7 @@ func newTyping(source *graph.Types, symmetric, reverse bool) *typing {
 		}
 	}
 	t.with, t.reverse = with, back
-	return t
+	return t, t.settle()
 }
 
 // hasReverse reports whether a list has the reverse of a relation by its name, or the relation of which it is
@@ -115,7 +162,7 @@ func (t *typing) settle() error {
 		lo, _ := t.types.Range(r.Destination)
 		first, n := t.types.Rows(uint32(lo))
 		before, _ := t.types.Into(r.Destination)
-		t.rows = append(t.rows, rowsOf{lo, first + int64(i-before), int64(n)})
+		t.rows = append(t.rows, rowsOf{lo, first + int64(i-before), int64(n), 0})
 	}
 	return nil
 }
@@ -124,7 +171,7 @@ func (t *typing) settle() error {
 const mostDescribed = 1000
 
 // describe tells the types and relations in words.
-func (t *typing) describe(labelled int) string {
+func (t *typing) describe(labelled int, filled bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", units.Of(int64(len(t.types.Nodes)), "node type"))
 	for i, k := range t.types.Nodes {
@@ -137,6 +184,9 @@ func (t *typing) describe(labelled int) string {
 		}
 		if !k.Features {
 			b.WriteString(", no features")
+			if filled {
+				b.WriteString(" of their own")
+			}
 		}
 		b.WriteString(")")
 	}
@@ -184,9 +234,9 @@ func (t *typing) pairs(pairs []uint32, relation int, dst, src []int64, loops boo
 		if d == src[i] && !loops {
 			continue
 		}
-		pairs = append(pairs, uint32(row.first+(d-row.lo)*row.step), uint32(src[i]))
+		pairs = append(pairs, uint32(row.first+(d-row.lo)*row.step), uint32(src[i]+row.shift))
 		if back != nil {
-			pairs = append(pairs, uint32(back.first+(src[i]-back.lo)*back.step), uint32(d))
+			pairs = append(pairs, uint32(back.first+(src[i]-back.lo)*back.step), uint32(d+back.shift))
 		}
 	}
 	return pairs
