@@ -122,10 +122,8 @@ func (im *importing) open(out string) (err error) {
 	if im.o.DType == "" {
 		im.o.DType = im.shape.DType
 	}
-	if err := im.settleTypes(); err != nil {
-		return err
-	}
 	var found Problems // MakePlan goes on after them
+	found.Add(im.settleTypes())
 	if im.o.Labelled() {
 		found.Add(im.settleLabels())
 	}

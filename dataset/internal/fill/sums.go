@@ -18,7 +18,7 @@ import (
 const (
 	window    = 1 << 20   // bytes of rows, as float32, that are read at a time
 	pairs     = 1 << 16   // edges that are gathered before rows are read
-	leastSums = 1 << 20   // bytes of sums, unless a row needs more
+	leastSums = 1 << 16   // bytes of sums, unless a row needs more
 	mostSort  = 512 << 20 // more memory would not make sorting faster
 	pairBytes = 4 + 4     // of an edge: neighbour and node
 	sortShare = 4         // the sort gets a quarter of the memory
@@ -117,9 +117,9 @@ func NewSums(o Options, most int64) *Sums {
 	s.nodes = min(s.nodes, most)
 	s.sums, s.counts = make([]float64, s.nodes*int64(o.Dim)), make([]int64, s.nodes)
 	s.keys, s.nodeOf = make([]uint32, 0, pairs), make([]uint32, 0, pairs)
-	s.raw = make([]byte, o.windowRows()*o.rowBytes())
-	if s.values = binio.View[float32](s.raw); o.DType != dtype.Float32 {
-		s.values = make([]float32, o.windowRows()*int64(o.Dim))
+	s.values = make([]float32, o.windowRows()*int64(o.Dim))
+	if s.raw = binio.Bytes(s.values); o.DType != dtype.Float32 {
+		s.raw = make([]byte, o.windowRows()*o.rowBytes())
 	}
 	return s
 }
