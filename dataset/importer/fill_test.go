@@ -155,7 +155,7 @@ func TestFillByHand(t *testing.T) {
 	g.of = [][][2]int64{{{0, 10}, {3, 10}, {3, 11}, {3, 11}, {6, 11}, {1, 12}}, {{8, 10}, {8, 11}, {8, 13}}, {{8, 9}}}
 	want := []float32{0, 1, 2, 3, 4, 5, 6, 7, (1.5 + 4 + 0) / 3, 0, 1.5, 4, 1, 0}
 	out := filepath.Join(t.TempDir(), "D")
-	o := importer.Options{Sources: []string{"-"}, Fill: dataset.FillMean, Reading: importer.Reading{Typed: true}}
+	o := importer.Options{Sources: []string{"-"}, Reading: importer.Reading{Typed: true, Fill: dataset.FillMean}}
 	res, err := importer.Import(t.Context(), datasettest.FS, out, g.format(), o, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -192,8 +192,8 @@ func TestFill(t *testing.T) {
 		g.seed = rapid.Uint64Range(0, 1<<20).Draw(r, "seed")
 		g.dim = rapid.SampledFrom([]int{1, 3, 9000}).Draw(r, "dim") // the least memory has room for one row of 9000
 		o := importer.Options{
-			Sources: []string{"-"}, Symmetrize: rapid.Bool().Draw(r, "symmetrize"), SelfLoops: importer.LoopsKeep, Fill: dataset.FillMean,
-			Reading: importer.Reading{Typed: true, Reverse: rapid.SampledFrom(importer.Reverses()).Draw(r, "reverse")},
+			Sources: []string{"-"}, Symmetrize: rapid.Bool().Draw(r, "symmetrize"), SelfLoops: importer.LoopsKeep,
+			Reading: importer.Reading{Typed: true, Fill: dataset.FillMean, Reverse: rapid.SampledFrom(importer.Reverses()).Draw(r, "reverse")},
 			DType:   rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}).Draw(r, "dtype"), Compress: rapid.Bool().Draw(r, "compress"),
 		}
 		o.Workers, o.Memory = rapid.IntRange(1, 3).Draw(r, "workers"), 1<<30
@@ -273,7 +273,7 @@ func papers(t *testing.T, change func(*importer.Options)) (*typedGraph, importer
 	}}
 	g.nodes, g.dim, g.classes = 13, 30_000, 3
 	g.of = [][][2]int64{{{0, 10}, {3, 10}, {3, 11}, {3, 11}, {6, 11}, {7, 12}}, {{8, 10}, {9, 12}, {8, 11}, {9, 10}}, {{0, 7}}}
-	o := importer.Options{Sources: []string{"-"}, Fill: dataset.FillMean, Reading: importer.Reading{Typed: true}}
+	o := importer.Options{Sources: []string{"-"}, Reading: importer.Reading{Typed: true, Fill: dataset.FillMean}}
 	o.Workers, o.Memory = 1, 1<<30
 	change(&o)
 	p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), g.format(), o, progress.Discard)

@@ -33,6 +33,12 @@
 // source has one of that name between these types, or the relation is such a reverse of another one. If edges
 // are stored in both directions (Options.Symmetrize), a relation between nodes of one type gets the reverses
 // itself.
+//
+// With Reading.Fill, types without features get features: package dataset/internal/fill defines them. They follow
+// the types with features in the order in which they are filled, and all types must be joined with one that has
+// features. Rows are filled after the options for features were applied to the source's rows. No label is read for
+// it. A source can hold its labels a second time, as features or as a relation; formats that can see it refuse
+// that.
 package importer
 
 import (
@@ -96,6 +102,9 @@ type Reading struct {
 	Typed bool
 	// Featureless has the node types that get no features, with Typed.
 	Featureless []string
+	// Fill is dataset.FillMean to compute features for node types without features, with Typed, or "": their
+	// nodes share a row of zeros. All formats take it.
+	Fill string
 	// Reverse is ReverseYes to store the reverse of every edge too, ReverseNo not to, or ReverseAuto
 	// to follow the format's own library. Parallel edges get parallel reverses. All formats take
 	// it.

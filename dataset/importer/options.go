@@ -38,9 +38,6 @@ type Options struct {
 	// Relabel is the numbering of nodes: RelabelNone (as in the source), RelabelDegree or RelabelBFS;
 	// see the package comment.
 	Relabel string
-	// Fill is dataset.FillMean to compute features for node types without features, with Typed, or "": their nodes share a row
-	// of zeros.
-	Fill string
 	// DType is the element type of the dataset's features; "": float16 or bfloat16 if the source has it,
 	// else float32.
 	DType dtype.Type

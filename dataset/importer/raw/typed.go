@@ -78,6 +78,15 @@ type typedTables struct {
 	g     tables.Typed
 	// Memory of reading: edges, and at the same time a table of nodes.
 	edges, nodes matrix.Need
+	labels       *matrix.Spec
+	used         []use
+}
+
+// use is columns of a file as features, or as the ends of edges.
+type use struct {
+	name    string
+	spec    matrix.Spec
+	columns func() ([]int, error)
 }
 
 func openTyped(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
@@ -99,7 +108,7 @@ func openTyped(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Sou
 	if err := yaml.Strict(content, &t.typed); err != nil {
 		return nil, fault.New(fault.ErrInput, "%s: %v", name, err)
 	}
-	for _, step := range []func(*importer.Reading) error{t.addTypes, t.addRelations} {
+	for _, step := range []func(*importer.Reading) error{t.addTypes, t.addRelations, t.checkFill} {
 		if err := step(o); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -170,6 +179,7 @@ func (t *typedTables) addTypes(o *importer.Reading) error {
 				return fmt.Errorf("features of %.40q: %w", k.Name, err)
 			}
 			n.Features = tables.Features{t.table(s)}
+			t.used = append(t.used, use{fmt.Sprintf("features of %.40q", k.Name), s, func() ([]int, error) { return t.columns(s) }})
 			if n.Count == 0 {
 				if n.Count, err = t.rows(s); err != nil {
 					return err
@@ -249,7 +259,7 @@ func (t *typedTables) addLabels(i int, n *tables.NodeType) error {
 	if err != nil {
 		return err
 	}
-	t.g.Labels = t.table(s)
+	t.g.Labels, t.labels = t.table(s), &s
 	if n.Count == 0 {
 		if n.Count, err = t.rows(s); err != nil {
 			return err
@@ -283,7 +293,52 @@ func (t *typedTables) addRelations(*importer.Reading) error {
 		if err := t.addEdges(&r, s); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		t.used = append(t.used, use{name, s, func() ([]int, error) { return matrix.EndColumns(t.fs, s) }})
 		t.g.Relations = append(t.g.Relations, r)
+	}
+	return nil
+}
+
+// columns returns the columns that a table of nodes chooses.
+func (t *typedTables) columns(s matrix.Spec) ([]int, error) {
+	d, err := matrix.Describe(t.fs, s)
+	if err != nil {
+		return nil, err
+	}
+	return d.Select(s)
+}
+
+// resolved returns a path without symbolic links.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// checkFill refuses to fill types where features, or the ends of edges, are in the column with the labels: they
+// would become features of other nodes.
+func (t *typedTables) checkFill(o *importer.Reading) error {
+	if o.Fill == "" || t.labels == nil {
+		return nil
+	}
+	var labels []int
+	for _, u := range t.used {
+		if resolved(u.spec.Path) != resolved(t.labels.Path) || u.spec.Key != t.labels.Key {
+			continue
+		}
+		columns, err := u.columns()
+		if err == nil && labels == nil {
+			labels, err = t.columns(*t.labels)
+		}
+		if err != nil {
+			return err
+		}
+		for _, c := range labels {
+			if slices.Contains(columns, c) {
+				return badTyped("%s: column %d of %s, counted from 0, has the labels: with --fill %s they would become features of other nodes; leave the column out", u.name, c, u.spec.Path, o.Fill)
+			}
+		}
 	}
 	return nil
 }

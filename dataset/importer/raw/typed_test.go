@@ -2,6 +2,7 @@ package raw_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,6 +115,47 @@ func TestTyped(t *testing.T) {
 	}
 	if got := importertest.TypedText(t, d); got != typedWant {
 		t.Errorf("of a matrix: %s\nwant\n%s", got, typedWant)
+	}
+}
+
+// TestTypedFill refuses to fill authors where the labels of papers would become features of theirs.
+func TestTypedFill(t *testing.T) {
+	name := typedTree(t)
+	dir := filepath.Dir(name)
+	path := filepath.Join(dir, "h.yaml")
+	if err := os.Symlink("y.csv", filepath.Join(dir, "link.csv")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to, says string }{
+		{"", "", ""},
+		{"features: x.csv\n    columns: [a, b]", "features: y.csv", `features of "paper": column 0 of DIR/y.csv, counted from 0, has the labels: with --fill mean they would become features of other nodes; leave the column out`},
+		{"features: x.csv\n    columns: [a, b]", "features: link.csv\n    columns: [year, '0']", `features of "paper": column 0 of DIR/link.csv`},
+		{"features: x.csv\n    columns: [a, b]", "features: y.csv\n    drop: [topic]", ""},
+		{"nodes: 3", "features: y.csv\n    columns: ['t*', year]\n    nodes: 4", `features of "author": column 0 of DIR/y.csv`},
+		{`"by.bin:int32:3x2"`, "y.csv", `the relation "by" from "paper" to "author": column 0 of DIR/y.csv`},
+		{`"by.bin:int32:3x2"`, "z.csv, columns: [id, topic]", `the relation "by" from "paper" to "author": column 1 of DIR/z.csv`},
+		{`"by.bin:int32:3x2"`, "z.csv, columns: [id, other]", ""},
+		{`"by.bin:int32:3x2"`, "z.csv", `the relation "by" from "paper" to "author": column 1 of DIR/z.csv`},
+	} {
+		text := strings.Replace(typedYAML, c.from, c.to, 1)
+		if strings.Contains(c.to, "z.csv") {
+			text = strings.Replace(text, "y.csv", "z.csv", 1)
+			heads := "id,topic,other"
+			if c.to == "z.csv" {
+				heads = "src,dst,other"
+				text = strings.Replace(text, "label_column: topic", "label_column: dst", 1)
+			}
+			importertest.Save(t, filepath.Join(dir, "z.csv"), []byte(heads+"\n0,0,0\n1,1,2\n2,0,1\n3,1,0\n"))
+		}
+		importertest.Save(t, path, []byte(text))
+		for _, fill := range []string{"", dataset.FillMean} {
+			o := importer.Options{Sources: []string{path}, Reading: importer.Reading{Typed: true, Fill: fill}}
+			p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), raw.Typed, o, progress.Discard)
+			got := strings.Join(p.Problems, "; ")
+			if says := strings.ReplaceAll(c.says, "DIR", dir); err != nil || fill != "" && says != "" && !strings.Contains(got, says) || (fill == "" || says == "") && strings.Contains(got, "has the labels") {
+				t.Errorf("%q for %q, fill %q: %s, %v; want %q", c.to, c.from, fill, got, err, says)
+			}
+		}
 	}
 }
 

@@ -201,6 +201,18 @@ func chooseEnds(fsys vfs.FS, s Spec, words bool) (Spec, Ends, error) {
 	return s, e, nil
 }
 
+// EndColumns returns the columns of a table of edges that OpenEdges reads, in the order of the file.
+func EndColumns(fsys vfs.FS, s Spec) ([]int, error) {
+	s, _, err := chooseEnds(fsys, s, false)
+	if err != nil {
+		return nil, err
+	}
+	if s.numbers == nil {
+		return []int{0, 1}, nil
+	}
+	return slices.Sorted(slices.Values(s.numbers)), nil
+}
+
 // namedEnds returns the columns named as a source and a destination.
 func (d *Description) namedEnds(file string) (columns []int, err error) {
 	for _, side := range []end{source, target} {
