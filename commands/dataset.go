@@ -45,6 +45,7 @@ func generateCommand() command {
 			boolFlag("multi-label", "give nodes any number of classes", &o.MultiLabel),
 			intFlag("types", "number of node types; the first has half of the nodes and all labels", "", &o.Types, 1),
 			intFlag("featureless", "number of types without features, the last ones", "", &o.Featureless, 0),
+			nameFlag("fill", "HOW", "features for the types without: mean, of the rows of their neighbours", []string{dataset.FillMean}, &o.Fill),
 			positiveFlag("train-ratio", "share of the nodes for training; validation and test get a fifth of it each", &o.TrainRatio),
 			seedFlag(&o.Seed),
 		}, stageFlags(&o.Workers, &o.Memory, &o.Force)...),
@@ -92,6 +93,7 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 		table := float64(r.Nodes) * float64(r.Dim*r.DType.Size())
 		lines = append(lines, line{"compressed", fmt.Sprintf("features to %s (%.2fx)", budget.FormatBytes(r.FeatureBytes), table/float64(r.FeatureBytes))})
 	}
+	lines = append(lines, fillLines(r.Fill, "")...)
 	if r.FeaturesAlone != nil {
 		lines = append(lines, line{"baseline", fmt.Sprintf("features alone score %s", percent(*r.FeaturesAlone))})
 	}
@@ -107,6 +109,14 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 			held(r.PeakAnon, memory)),
 		next: next,
 	}
+}
+
+// fillLines describes how node types were filled. most precedes bounds.
+func fillLines(fills []dataset.Filled, most string) (lines []line) {
+	for _, f := range fills {
+		lines = append(lines, line{"filled", fmt.Sprintf("%s from %s: %s, %s%s read, %s written", f.Type, strings.Join(f.From, ", "), units.Of(f.Passes, "pass"), most, budget.FormatBytes(f.ReadBytes), budget.FormatBytes(f.WriteBytes))})
+	}
+	return lines
 }
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
@@ -237,6 +247,7 @@ func importPlan(p importer.Plan) outcome {
 		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
 		{"disk", fmt.Sprintf("%s, %s during the import, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
 	}...)
+	lines = append(lines, fillLines(p.Fill, "at most ")...)
 	switch p.OriginalIDs {
 	case dataset.IDNumbers:
 		lines = append(lines, line{"ids", "nodes are renumbered; the dataset keeps the numbers of the source"})

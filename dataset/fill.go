@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"diskgnn/dataset/internal/fill"
@@ -26,10 +27,9 @@ type Filling struct {
 	Workers int
 	// Ready, unless nil, is closed when the topology is finished.
 	Ready <-chan struct{}
-	// Done has the types that the last run filled.
-	Done  []Filled
 	types *graph.Types
 	steps []fill.Step
+	fills []Filled // by the last run
 }
 
 // Filled is the cost of filling a node type. In a plan, ReadBytes is an upper bound.
@@ -63,6 +63,14 @@ func NewFilling(types *graph.Types) (*Filling, error) {
 
 // Types returns the types of the filled dataset: all have features.
 func (g *Filling) Types() *graph.Types { return g.types }
+
+// Done returns the types that the last run filled. A nil Filling has none.
+func (g *Filling) Done() []Filled {
+	if g == nil {
+		return nil
+	}
+	return g.fills
+}
 
 // nodes returns the number of nodes to fill. A nil Filling has none.
 func (g *Filling) nodes() (n int64) {
@@ -159,7 +167,7 @@ func (g *Filling) Plan(f Facts) []Filled {
 
 // run fills the types, from the first row that is not written on.
 func (g *Filling) run(ctx context.Context, t *featureTable) (err error) {
-	g.Done = nil
+	g.fills = nil
 	f := &t.w.state.Facts
 	if t.rows >= f.featuredNodes() {
 		return nil
@@ -190,7 +198,7 @@ func (g *Filling) run(ctx context.Context, t *featureTable) (err error) {
 			return fmt.Errorf("fill the node type %s: %w", g.types.Nodes[s.Type].Name, err)
 		}
 		d.ReadBytes += topology.read
-		g.Done = append(g.Done, d)
+		g.fills = append(g.fills, d)
 	}
 	return nil
 }
@@ -206,6 +214,7 @@ func (g *Filling) fill(ctx context.Context, t *featureTable, s *fill.Step, sums 
 	rows := &piecewise{r: r, scratch: newScratch()}
 	_, end := g.types.Range(s.Type)
 	d.Nodes, d.WriteBytes = end-t.rows, (end-t.rows)*r.rowBytes
+	var alone atomic.Int64
 	task := t.rep.Task("fill "+d.Type, d.Nodes, progress.Nodes)
 	defer task.Done()
 	for t.rows < end {
@@ -215,11 +224,10 @@ func (g *Filling) fill(ctx context.Context, t *featureTable, s *fill.Step, sums 
 			return d, err
 		}
 		dim := int64(t.w.state.Facts.Dim)
-		// Blocks come in order, from one goroutine.
 		err = t.write(ctx, hi, func(_ context.Context, lo, hi int64, values []float32) error {
 			for v := lo; v < hi; v++ {
 				if sums.Mean(v, values[(v-lo)*dim:][:dim]) == 0 {
-					d.Alone++
+					alone.Add(1)
 				}
 			}
 			task.Add(hi - lo)
@@ -230,7 +238,7 @@ func (g *Filling) fill(ctx context.Context, t *featureTable, s *fill.Step, sums 
 		}
 		d.Passes++
 	}
-	d.ReadBytes = rows.read
+	d.ReadBytes, d.Alone = rows.read, alone.Load()
 	return d, nil
 }
 

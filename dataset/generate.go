@@ -39,12 +39,13 @@ type generateParams struct {
 	MultiLabel  bool   `json:"multi_label,omitempty"`
 	Types       int    `json:"types,omitempty"` // more than 1
 	Featureless int    `json:"featureless,omitempty"`
+	Fill        string `json:"fill,omitempty"`
 }
 
 func (o *GenerateOptions) params() generateParams {
 	train, valid, test := o.splits()
 	p := generateParams{
-		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel, o.Types, o.Featureless,
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel, o.Types, o.Featureless, o.Fill,
 	}
 	if p.Types == 1 {
 		p.Types = 0
@@ -66,6 +67,14 @@ func (p *generateParams) generator() (generator, *graph.Types, error) {
 	}
 	m, err := synth.NewTyped(q, types)
 	return typedModel{m, types}, types, err
+}
+
+// filling returns the filling of types without features, or nil.
+func (p *generateParams) filling(types *graph.Types) (*Filling, error) {
+	if p.Fill == "" {
+		return nil, nil
+	}
+	return NewFilling(types)
 }
 
 // generator is a graph as a function of its nodes and rows.
@@ -130,10 +139,15 @@ type generation struct {
 	w     *Writer
 	model generator
 	slots int // concurrent pieces of work
+	// filling computes the features of types that have none, or is nil.
+	filling *Filling
 }
 
 func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (state stage.State, err error) {
 	o, params := &g.o, g.o.params()
+	if g.filling, err = params.filling(o.types()); err != nil {
+		return 0, err
+	}
 	if err := g.plan(); err != nil {
 		return 0, err
 	}
@@ -151,6 +165,9 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	f.Train, f.Valid, f.Test, f.LabelKind = params.Train, params.Valid, params.Test, LabelKind(o.MultiLabel)
 	if g.model, f.Types, err = params.generator(); err != nil {
 		return state, err
+	}
+	if g.filling != nil {
+		f.Types = g.filling.Types()
 	}
 	if f.Types != nil {
 		f.Unlabelled = o.Nodes - f.Types.Nodes[0].Count
@@ -196,9 +213,20 @@ func (g *generation) plan() error {
 	}
 	slot := max(rows, edges+8*generateBlock, labels*generateBlock)
 	held := budget.Reserve + 8*int64(o.Classes)*int64(o.Dim)
-	g.slots = int(min(int64(o.Workers+1), (o.Memory-held)/slot))
+	fills := int64(0)
+	if g.filling != nil {
+		f := Facts{Nodes: o.Nodes, Edges: int64(2 * o.AvgDegree * float64(o.Nodes)), Dim: o.Dim, DType: o.DType, Types: g.filling.Types()}
+		if o.Compress {
+			f.Compression = Zstd
+		}
+		fills = g.filling.LeastMemory(f)
+	}
+	g.slots = int(min(int64(o.Workers+1), (o.Memory-held-fills)/slot))
 	if g.slots < 2 {
-		return budget.Check("generating", held+2*slot, o.Memory)
+		return budget.Check("generating", held+fills+2*slot, o.Memory)
+	}
+	if g.filling != nil {
+		g.filling.Memory, g.filling.Workers = o.Memory-held-int64(g.slots)*slot, o.Workers
 	}
 	return nil
 }
@@ -328,13 +356,15 @@ func (g *generation) features(ctx context.Context) error {
 	if g.w.Has(g.w.state.Facts.FeaturesFile()) {
 		return nil
 	}
-	return g.w.WriteFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {
+	err := g.w.WriteFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {
 		for v := lo; v < hi; v++ {
 			model, local := g.model.Of(uint32(v))
 			model.Features(values[(v-lo)*int64(g.o.Dim):][:g.o.Dim], local)
 		}
 		return nil
-	}, nil)
+	}, g.filling)
+	g.Res.Fill = g.filling.Done()
+	return err
 }
 
 // measure computes the accuracy of features alone on the test nodes, as rows of the dataset's dtype.

@@ -9,6 +9,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
@@ -99,9 +100,68 @@ func TestGenerateTypedRefuses(t *testing.T) {
 		"--featureless 2": {Types: 2, Featureless: 2},
 		"--featureless 1": {Featureless: 1},
 		"--multi-label":   {Types: 2, MultiLabel: true},
+		"--fill max":      {Types: 2, Featureless: 1, Fill: "max"},
+		"--fill mean: ":   {Types: 2, Fill: dataset.FillMean},
 	} {
 		if err := generateTyped(t, datasettest.FS, filepath.Join(t.TempDir(), "D"), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestGenerateFilled gives the second and the third of three types features: each row is the mean of the in-neighbours' rows of
+// the type before it. The rest is as without --fill.
+func TestGenerateFilled(t *testing.T) {
+	const dim = 256
+	o := dataset.GenerateOptions{Nodes: 40_000, AvgDegree: 6, Dim: dim, Classes: 4, Seed: 3, Types: 3, Featureless: 2}
+	dir := vfstest.TempDir(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := generateTyped(t, datasettest.FS, at("plain"), o); err != nil {
+		t.Fatal(err)
+	}
+	o.Fill = dataset.FillMean
+	for name, use := range map[string]dataset.Resources{"little": {Memory: 64 << 20, Workers: 1}, "much": {Memory: 1 << 30, Workers: 3}} {
+		o.Resources = use
+		res, err := dataset.Generate(t.Context(), datasettest.FS, at(name), o, progress.Discard)
+		if err != nil || len(res.Fill) != 2 || (res.Fill[0].Passes > 1) != (name == "little") || res.Fill[1].Passes < 1 {
+			t.Fatalf("%s: %+v, %v", name, res.Fill, err)
+		}
+	}
+	datasettest.Same(t, at("little"), at("much"))
+	d, plain := datasettest.Verified(t, at("little")), datasettest.Verified(t, at("plain"))
+	values := func(d *dataset.Dataset) []float32 {
+		f := d.Facts()
+		raw := make([]byte, f.FeatureRows()*int64(f.RowBytes()))
+		if err := d.ReadFeatures(t.Context(), 0, f.FeatureRows(), raw); err != nil {
+			t.Fatal(err)
+		}
+		return binio.View[float32](raw)
+	}
+	f, got := d.Facts(), values(d)
+	first := f.Types.Nodes[0].Count * dim
+	if !slices.Equal(got[:first], values(plain)[:first]) {
+		t.Error("the first type has other features")
+	}
+	top, err := d.Topology(t.Context(), progress.Discard, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.Close()
+	for row := range f.Types.NumRows() {
+		v, relation := f.Types.RowOf(row)
+		if r := f.Types.Relations[relation]; r.Destination == 0 || r.Source != r.Destination-1 {
+			continue
+		}
+		sources := top.Neighbors(uint32(row))
+		for j := range int64(dim) {
+			sum := 0.0
+			for _, u := range sources {
+				sum += float64(got[int64(u)*dim+j])
+			}
+			want := float32(sum / float64(max(len(sources), 1)))
+			if x := got[int64(v)*dim+j]; x != want {
+				t.Fatalf("element %d of node %d is %v, want %v", j, v, x, want)
+			}
 		}
 	}
 }

@@ -28,6 +28,7 @@ type GenerateOptions struct {
 	Types      int     // node types [1]
 	// Featureless is the number of types without features, the last ones.
 	Featureless int
+	Fill        string // FillMean to give these types features, or ""
 	Resources
 }
 
@@ -113,6 +114,10 @@ func (o *GenerateOptions) Validate() error {
 		return bad("--avg-degree %g: needs at most a quarter of the nodes of the smallest type (%d)", o.AvgDegree, o.leastOfTypes())
 	case o.Featureless < 0 || o.Featureless >= o.Types:
 		return bad("--featureless %d: one of %d types at least has features", o.Featureless, o.Types)
+	case o.Fill != "" && o.Fill != FillMean:
+		return bad("--fill %s: known is %s", o.Fill, FillMean)
+	case o.Fill != "" && o.Featureless == 0:
+		return bad("--fill %s: without --featureless, all types have features", o.Fill)
 	case o.Types > 1 && o.MultiLabel:
 		return bad("--types %d: a graph with types is not --multi-label", o.Types)
 	case !(o.TrainRatio > 0 && o.TrainRatio < 1):

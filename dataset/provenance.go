@@ -103,6 +103,13 @@ func (d *Dataset) verifyGenerated(t *Topology, bad func(format string, args ...a
 	if err != nil {
 		return bad("%v", err)
 	}
+	filling, err := p.filling(types)
+	if err != nil || p.Fill != "" && p.Fill != FillMean {
+		return bad("types cannot be filled by %.20q: %v", p.Fill, err)
+	}
+	if filling != nil {
+		types = filling.Types()
+	}
 	if !types.Equal(f.Types) {
 		return bad("%d node types, %d without features, are other types than the facts have", p.Types, p.Featureless)
 	}

@@ -173,8 +173,8 @@ func TestFillByHand(t *testing.T) {
 	if got := fmt.Sprint(d.Facts().Types.Nodes); got != "[{paper 8 true} {author 4 true} {institution 2 true}]" {
 		t.Error(got)
 	}
-	if len(res.Fill) != 2 || fmt.Sprint(res.Fill[0]) != fmt.Sprint(dataset.Filled{"author", []string{"author:writes:paper"}, true, 4, 1, 1, res.Fill[0].ReadBytes, 16}) ||
-		fmt.Sprint(res.Fill[1]) != fmt.Sprint(dataset.Filled{"institution", []string{"author:works:institution"}, false, 2, 1, 1, res.Fill[1].ReadBytes, 8}) {
+	if len(res.Fill) != 2 || fmt.Sprint(res.Fill[0]) != "{author [author:writes:paper] true 4 1 1 "+fmt.Sprint(res.Fill[0].ReadBytes)+" 16}" ||
+		fmt.Sprint(res.Fill[1]) != "{institution [author:works:institution] false 2 1 1 "+fmt.Sprint(res.Fill[1].ReadBytes)+" 8}" {
 		t.Errorf("%+v", res.Fill)
 	}
 }

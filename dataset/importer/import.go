@@ -688,9 +688,7 @@ func (im *importing) features(ctx context.Context) (err error) {
 		}
 		return nil
 	}, im.filling)
-	if im.filling != nil {
-		im.Res.Fill = im.filling.Done
-	}
+	im.Res.Fill = im.filling.Done()
 	return err
 }
 
