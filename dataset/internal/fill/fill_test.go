@@ -90,7 +90,7 @@ func TestSteps(t *testing.T) {
 // TestMemory divides the memory: a row of 100 elements takes 808 bytes.
 func TestMemory(t *testing.T) {
 	s := Shape{100, dtype.Float32}
-	fixed := int64(2621*400 + pairs*8)
+	fixed := int64(2*2621*400 + pairs*8)
 	if got := LeastMemory(s); got != fixed+4<<20+1<<16 {
 		t.Errorf("%d bytes at least", got)
 	}
@@ -104,7 +104,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%d bytes: %d for the sort, and %d nodes; want %d, %d", c.memory, sort, nodes, c.sort, c.nodes)
 		}
 	}
-	if got, want := LeastMemory(Shape{1 << 20, dtype.Float16}), int64(6<<20+pairs*8+4<<20+8<<20+8); got != want {
+	if got, want := LeastMemory(Shape{1 << 20, dtype.Float16}), int64(2*6<<20+pairs*8+4<<20+8<<20+8); got != want {
 		t.Errorf("a wide row: %d bytes, want %d", got, want)
 	}
 }

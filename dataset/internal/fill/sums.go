@@ -12,11 +12,13 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/prefetch"
 	"diskgnn/internal/vfs"
 )
 
 const (
 	window    = 1 << 20   // bytes of rows, as float32, that are read at a time
+	windows   = 2         // one is read while the rows of another are added
 	pairs     = 1 << 16   // edges that are gathered before rows are read
 	leastSums = 1 << 16   // bytes of sums, unless a row needs more
 	mostSort  = 512 << 20 // more memory would not make sorting faster
@@ -45,7 +47,7 @@ func (s Shape) fixed() int64 {
 	if s.DType != dtype.Float32 {
 		n += s.windowRows() * s.rowBytes()
 	}
-	return n + pairs*pairBytes
+	return windows*n + pairs*pairBytes
 }
 
 // LeastMemory returns the least memory of a pass, in bytes.
@@ -106,8 +108,14 @@ type Sums struct {
 	counts []int64   // of neighbours
 	keys   []uint32  // gathered edges: the neighbours, ascending,
 	nodeOf []uint32  // and the nodes, from lo on
-	raw    []byte    // a window of rows
-	values []float32
+	cuts   []int     // of the gathered edges: where windows begin, and the end
+	slots  []*slot
+}
+
+// slot has the rows of a window.
+type slot struct {
+	raw    []byte
+	values []float32 // the same, in the same memory if it is float32
 }
 
 // NewSums allocates the memory for passes of up to most nodes.
@@ -117,27 +125,30 @@ func NewSums(o Options, most int64) *Sums {
 	s.nodes = min(s.nodes, most)
 	s.sums, s.counts = make([]float64, s.nodes*int64(o.Dim)), make([]int64, s.nodes)
 	s.keys, s.nodeOf = make([]uint32, 0, pairs), make([]uint32, 0, pairs)
-	s.values = make([]float32, o.windowRows()*int64(o.Dim))
-	if s.raw = binio.Bytes(s.values); o.DType != dtype.Float32 {
-		s.raw = make([]byte, o.windowRows()*o.rowBytes())
+	for range windows {
+		r := &slot{values: make([]float32, o.windowRows()*int64(o.Dim))}
+		if r.raw = binio.Bytes(r.values); o.DType != dtype.Float32 {
+			r.raw = make([]byte, o.windowRows()*o.rowBytes())
+		}
+		s.slots = append(s.slots, r)
 	}
 	return s
 }
 
 // Pass sums the neighbours' rows of the nodes of the step's type from lo on, at most up to end − 1, and returns
 // the node after the last.
-func (s *Sums) Pass(ctx context.Context, step Step, rows Rows, lo, end int64) (hi int64, err error) {
+func (s *Sums) Pass(ctx context.Context, step Step, table Rows, lo, end int64) (hi int64, err error) {
 	s.lo, s.hi = lo, min(lo+s.nodes, end)
 	clear(s.sums)
 	clear(s.counts)
 	s.keys, s.nodeOf = s.keys[:0], s.nodeOf[:0]
 	if step.Reversed {
-		err = s.along(ctx, step, rows)
+		err = s.along(ctx, step, table)
 	} else {
-		err = s.into(ctx, step, rows)
+		err = s.into(ctx, step, table)
 	}
 	if err == nil {
-		err = s.flush(ctx, rows)
+		err = s.flush(ctx, table)
 	}
 	return s.hi, err
 }
@@ -164,7 +175,7 @@ func (s *Sums) known(kind int, first, last uint32) error {
 }
 
 // along adds the neighbours of relations that lead out of the type: rows of the topology are in their order.
-func (s *Sums) along(ctx context.Context, step Step, rows Rows) error {
+func (s *Sums) along(ctx context.Context, step Step, table Rows) error {
 	t := s.o.Types
 	for kind := range t.Nodes {
 		first, n := t.Into(kind)
@@ -186,7 +197,7 @@ func (s *Sums) along(ctx context.Context, step Step, rows Rows) error {
 				if int64(v) >= s.hi {
 					break
 				}
-				if err := s.add(ctx, rows, uint32(lo+at/int64(n)), uint32(int64(v)-s.lo)); err != nil {
+				if err := s.add(ctx, table, uint32(lo+at/int64(n)), uint32(int64(v)-s.lo)); err != nil {
 					return err
 				}
 			}
@@ -200,7 +211,7 @@ func (s *Sums) along(ctx context.Context, step Step, rows Rows) error {
 }
 
 // into adds the neighbours of relations that lead into the type: the edges of its rows, sorted by the neighbours.
-func (s *Sums) into(ctx context.Context, step Step, rows Rows) (err error) {
+func (s *Sums) into(ctx context.Context, step Step, table Rows) (err error) {
 	t := s.o.Types
 	first, n := t.Into(step.Type)
 	from, _ := t.Rows(uint32(s.lo))
@@ -242,7 +253,7 @@ func (s *Sums) into(ctx context.Context, step Step, rows Rows) (err error) {
 	return sort.Rows(ctx, func(degrees, nodes []uint32) error {
 		for _, n := range degrees {
 			for _, v := range nodes[:n] {
-				if err := s.add(ctx, rows, u, v); err != nil {
+				if err := s.add(ctx, table, u, v); err != nil {
 					return err
 				}
 			}
@@ -254,9 +265,9 @@ func (s *Sums) into(ctx context.Context, step Step, rows Rows) (err error) {
 }
 
 // add gathers an edge from neighbour u to node lo + i. Neighbours ascend.
-func (s *Sums) add(ctx context.Context, rows Rows, u, i uint32) error {
+func (s *Sums) add(ctx context.Context, table Rows, u, i uint32) error {
 	if len(s.keys) == pairs {
-		if err := s.flush(ctx, rows); err != nil {
+		if err := s.flush(ctx, table); err != nil {
 			return err
 		}
 	}
@@ -265,28 +276,34 @@ func (s *Sums) add(ctx context.Context, rows Rows, u, i uint32) error {
 }
 
 // flush adds the rows of the gathered edges, window by window.
-func (s *Sums) flush(ctx context.Context, rows Rows) error {
-	for at := 0; at < len(s.keys); {
-		first, end := s.keys[at], at+1
-		for end < len(s.keys) && int64(s.keys[end]-first) < s.o.windowRows() && !rows.Apart(int64(s.keys[end-1]), int64(s.keys[end])) {
-			end++
+func (s *Sums) flush(ctx context.Context, table Rows) error {
+	s.cuts = s.cuts[:0]
+	for i, u := range s.keys {
+		if i == 0 || int64(u-s.keys[s.cuts[len(s.cuts)-1]]) >= s.o.windowRows() || table.Apart(int64(s.keys[i-1]), int64(u)) {
+			s.cuts = append(s.cuts, i)
 		}
-		last := s.keys[end-1]
-		n := int64(last-first) + 1
-		raw, values := s.raw[:n*s.o.rowBytes()], s.values[:n*int64(s.o.Dim)]
-		if err := rows.Read(ctx, int64(first), int64(last)+1, raw); err != nil {
-			return fmt.Errorf("read rows %d to %d: %w", first, last, err)
-		}
-		if s.o.DType != dtype.Float32 {
-			dtype.Convert(binio.Bytes(values), dtype.Float32, raw, s.o.DType)
-		}
-		if err := s.accumulate(ctx, values, first, s.keys[at:end], s.nodeOf[at:end]); err != nil {
-			return err
-		}
-		at = end
 	}
+	n := len(s.cuts)
+	s.cuts = append(s.cuts, len(s.keys))
+	err := errgroup.Ordered(ctx, n, s.slots,
+		func(ctx context.Context, r *slot, i int) error {
+			first, last := int64(s.keys[s.cuts[i]]), int64(s.keys[s.cuts[i+1]-1])
+			n := last - first + 1
+			raw := r.raw[:n*s.o.rowBytes()]
+			if err := table.Read(ctx, first, last+1, raw); err != nil {
+				return fmt.Errorf("read rows %d to %d: %w", first, last, err)
+			}
+			if s.o.DType != dtype.Float32 {
+				dtype.Convert(binio.Bytes(r.values[:n*int64(s.o.Dim)]), dtype.Float32, raw, s.o.DType)
+			}
+			return nil
+		},
+		func(r *slot, i int) error {
+			at, end := s.cuts[i], s.cuts[i+1]
+			return s.accumulate(ctx, r.values, s.keys[at], s.keys[at:end], s.nodeOf[at:end])
+		})
 	s.keys, s.nodeOf = s.keys[:0], s.nodeOf[:0]
-	return nil
+	return err
 }
 
 // line is the number of sums in a line of a processor's cache.
@@ -304,10 +321,28 @@ func (s *Sums) accumulate(ctx context.Context, values []float32, first uint32, k
 		for e, u := range keys {
 			row := values[int64(u-first)*dim:][from:to]
 			sum := s.sums[int64(nodes[e])*dim:][from:to]
-			for j, x := range row {
-				sum[j] += float64(x)
+			if e+ahead < len(nodes) {
+				prefetch.Bytes(binio.Bytes(s.sums[int64(nodes[e+ahead])*dim:][from:to]))
 			}
+			addRow(sum, row)
 		}
 		return nil
 	})
+}
+
+// ahead is by how many edges sums are asked for before they are used: they lie at random places.
+const ahead = 4
+
+// addRow adds a row to a sum.
+func addRow(sum []float64, row []float32) {
+	for len(row) >= 4 && len(sum) >= 4 {
+		sum[0] += float64(row[0])
+		sum[1] += float64(row[1])
+		sum[2] += float64(row[2])
+		sum[3] += float64(row[3])
+		sum, row = sum[4:], row[4:]
+	}
+	for j, x := range row {
+		sum[j] += float64(x)
+	}
 }
