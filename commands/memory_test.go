@@ -26,6 +26,10 @@ func planning(nodes, dim int) []string {
 	return []string{
 		fmt.Sprintf("generate --out g --nodes %d --dim %d --classes 4 --train-ratio 0.3", nodes, dim),
 		"import --format graphbolt --out imported tree",
+		fmt.Sprintf("generate --out types --nodes %d --dim %d --classes 4 --types 3 --featureless 2", nodes, dim),
+		fmt.Sprintf("generate --out filled --nodes %d --dim %d --classes 4 --types 3 --featureless 2 --fill mean", nodes, dim),
+		"export --dataset types --format graphbolt --out typestree",
+		"import --format graphbolt --typed --fill mean --compress --dtype float16 --out refilled typestree",
 		"export --dataset g --format graphbolt --out bolt",
 		"export --dataset g --format npy --out arrays",
 		"presample --dataset g --out s --batch-size 256 --fanout 3,3 --epochs 2",

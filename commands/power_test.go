@@ -121,6 +121,7 @@ func TestPower(t *testing.T) {
 	for name, c := range map[string]vfstest.PowerCommand{
 		"generate":             generate(func(*dataset.GenerateOptions) {}),
 		"generate, compressed": generate(func(o *dataset.GenerateOptions) { o.Compress, o.MultiLabel = true, true }),
+		"generate, filled":     generate(func(o *dataset.GenerateOptions) { o.Types, o.Featureless, o.Fill = 2, 1, dataset.FillMean }),
 		"import": directory(func(fsys vfs.FS, out string) error {
 			_, err := formats.Import(context.Background(), fsys, out, "graphbolt", importer.Options{Sources: []string{in + "/tree"}, Symmetrize: true,
 				Resources: dataset.Resources{Workers: 1, Memory: 1 << 30}}, progress.Discard)

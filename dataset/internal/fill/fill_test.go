@@ -109,6 +109,23 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestHeldMemory compares the memory that is held with the plan: with the sort it is all, but for a part of a row.
+func TestHeldMemory(t *testing.T) {
+	for _, s := range []Shape{{1, dtype.Float32}, {100, dtype.BFloat16}, {300_000, dtype.Float16}} {
+		memory := LeastMemory(s) + 10<<20
+		a := NewSums(Options{Shape: s, Memory: memory}, 1<<40)
+		held := a.sort + int64(8*cap(a.sums)+8*cap(a.counts)+4*cap(a.keys)+4*cap(a.nodeOf))
+		for _, slot := range a.slots {
+			if held += int64(4 * cap(slot.values)); s.DType != dtype.Float32 {
+				held += int64(cap(slot.raw))
+			}
+		}
+		if held > memory || held <= memory-s.sumBytes() {
+			t.Errorf("%+v: %d bytes are held, %d are planned", s, held, memory)
+		}
+	}
+}
+
 // memory is a graph in memory. Rows lie in pieces of an odd size.
 type memory struct {
 	types *graph.Types
