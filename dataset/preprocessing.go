@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ type Preprocessing struct {
 	Dedupe       bool       `json:"dedupe"`            // equal edges were stored once
 	SelfLoops    string     `json:"self_loops"`        // what became of them: keep, drop or add
 	Feature      string     `json:"feature,omitempty"` // which of several the source has; "" by the format's rule
+	Fill         string     `json:"fill,omitempty"`    // how types without features got some, or ""
 }
 
 // Values of Preprocessing.SelfLoops and of import's --self-loops.
@@ -31,7 +33,7 @@ const (
 )
 
 // Preprocessing returns the preprocessing that the dataset's content parameters record. For a
-// generated dataset only the dtype is set, and self-loops are kept.
+// generated dataset only the dtype and the filling are set, and self-loops are kept.
 func (d *Dataset) Preprocessing() (Preprocessing, error) {
 	p := Preprocessing{DType: d.facts.DType, SelfLoops: loopsKeep}
 	var params struct { // of package importer
@@ -42,6 +44,7 @@ func (d *Dataset) Preprocessing() (Preprocessing, error) {
 		AddReverse   bool              `json:"add_reverse_edges"`
 		Dedupe       bool              `json:"dedupe"`
 		SelfLoops    string            `json:"self_loops"`
+		Fill         string            `json:"fill"`
 		Reading      map[string]string `json:"reading"`
 	}
 	if err := d.meta.DecodeParams(&params); err != nil {
@@ -55,7 +58,7 @@ func (d *Dataset) Preprocessing() (Preprocessing, error) {
 	if params.SelfLoops != "" {
 		p.SelfLoops = params.SelfLoops
 	}
-	p.Feature = params.Reading["feature"]
+	p.Feature, p.Fill = params.Reading["feature"], params.Fill
 	return p, nil
 }
 
@@ -71,7 +74,7 @@ func RecordedPreprocessing(fsys vfs.FS, dir string) *Preprocessing {
 }
 
 // PreprocessingNames are the possible values of PreprocessingDifference.Name.
-var PreprocessingNames = []string{"dtype", "binarize", "row-normalize", "reverse-edges", "dedupe", "self-loops", "feature"}
+var PreprocessingNames = []string{"dtype", "binarize", "row-normalize", "reverse-edges", "dedupe", "self-loops", "feature", "fill"}
 
 // PreprocessingDifference is one difference between the preprocessing of two graphs.
 type PreprocessingDifference struct {
@@ -102,6 +105,7 @@ func (p *Preprocessing) Differences(other *Preprocessing) []PreprocessingDiffere
 		{yes[p.Dedupe], yes[other.Dedupe]},
 		{p.SelfLoops, other.SelfLoops},
 		{chosen(p.Feature), chosen(other.Feature)},
+		{cmp.Or(p.Fill, "no"), cmp.Or(other.Fill, "no")},
 	} {
 		if v[0] != v[1] {
 			list = append(list, PreprocessingDifference{PreprocessingNames[i], v[0], v[1]})

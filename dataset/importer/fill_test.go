@@ -167,6 +167,9 @@ func TestFillByHand(t *testing.T) {
 	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
 		t.Fatal(err)
 	}
+	if p, err := d.Preprocessing(); err != nil || p.Fill != dataset.FillMean {
+		t.Errorf("%+v, %v", p, err)
+	}
 	if got := slices.Concat(g.filledRows(t, d, 1)...); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -57,6 +57,9 @@ func TestPreprocessing(t *testing.T) {
 	if p, err := d.Preprocessing(); err != nil || p != plain {
 		t.Errorf("one that was not imported: %+v, %v", p, err)
 	}
+	if d := (&dataset.Preprocessing{Fill: "mean"}).Differences(&dataset.Preprocessing{}); len(d) != 1 || d[0].String() != "fill: mean, not no" {
+		t.Errorf("%v", d)
+	}
 	if d := (&dataset.Preprocessing{Feature: "feat"}).Differences(&dataset.Preprocessing{}); len(d) != 1 || d[0].String() != "feature: feat, not the format's default" {
 		t.Errorf("%v", d)
 	}

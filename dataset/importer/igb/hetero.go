@@ -30,6 +30,7 @@ type hetero struct {
 	papers *source
 	dir    string
 	keep   bool // the types
+	fill   bool // types without features get some
 	sh     importer.Shape
 	types  *stream.Types
 	feats  map[string]string // files by type; none of a type that has zeros
@@ -64,7 +65,7 @@ func openHetero(fsys vfs.FS, sources []string, o *importer.Reading) (importer.So
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
-	h := &hetero{papers: papers, dir: dir, keep: o.Typed, sh: papers.sh, feats: map[string]string{}}
+	h := &hetero{papers: papers, dir: dir, keep: o.Typed, fill: o.Fill != "", sh: papers.sh, feats: map[string]string{}}
 	if err := h.number(names); err != nil {
 		return nil, err
 	}
@@ -130,7 +131,11 @@ func (h *hetero) number(relations []string) error {
 func (h *hetero) count(name string, relations []string) (n int64, err error) {
 	file := h.path(name, featFile)
 	if !exists(h.papers.fs, file) {
-		h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%s is missing: nodes of this type have zeros as features, and their number is the largest id of the edges plus one", file))
+		have := "have zeros as features"
+		if h.fill {
+			have = "get features from their neighbours"
+		}
+		h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%s is missing: nodes of this type %s, and their number is the largest id of the edges plus one", file, have))
 		return h.largest(name, relations)
 	}
 	h.feats[name] = file
