@@ -64,6 +64,8 @@
 // order of their nodes, and of the relations for each node (see graph.Types). Types without features follow
 // all others: features.bin has a row for each node before them, and then a row of zeros for each of these types,
 // which its nodes share. Labels and splits are of nodes of one type; all others are unlabelled.
+// If the content parameter "fill" is "mean", types without features in the source have features that were computed
+// (package dataset/internal/fill).
 //
 // # Checksums
 //

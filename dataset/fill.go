@@ -97,7 +97,7 @@ func shapeOf(f *Facts) fill.Shape { return fill.Shape{Dim: f.Dim, DType: f.DType
 // LeastMemory returns the least memory for filling a dataset with the given facts, in bytes.
 func (g *Filling) LeastMemory(f Facts) int64 { return g.held(&f) + fill.LeastMemory(shapeOf(&f)) }
 
-// ScratchBytes returns the largest size of the scratch file beside the features, in bytes, for so many edges.
+// ScratchBytes returns the largest size of the scratch file beside the features, in bytes, for a number of edges.
 func (g *Filling) ScratchBytes(edges int64) int64 {
 	if slices.ContainsFunc(g.steps, func(s fill.Step) bool { return !s.Reversed }) {
 		return fill.ScratchBytes(edges)

@@ -182,6 +182,58 @@ func TestFillByHand(t *testing.T) {
 	}
 }
 
+// TestFillMovesLabels fills types of which the second, with labels, is filled last: its labels, classes and splits are as
+// without filling.
+func TestFillMovesLabels(t *testing.T) {
+	for _, multi := range []bool{false, true} {
+		g := &typedGraph{labelled: 1, types: &graph.Types{
+			Nodes:     []graph.NodeType{{Name: "paper", Count: 5, Features: true}, {Name: "institution", Count: 20}, {Name: "author", Count: 6}},
+			Relations: []graph.Relation{{Source: 2, Name: "writes", Destination: 0}, {Source: 2, Name: "works", Destination: 1}},
+		}}
+		g.nodes, g.dim, g.classes, g.multi = 31, 1, 3, multi
+		g.of = [][][2]int64{{{0, 30}}, {{24, 30}}}
+		text := func(fill string) (string, int64) {
+			out := filepath.Join(t.TempDir(), "D")
+			o := importer.Options{Sources: []string{"-"}, Reading: importer.Reading{Typed: true, Fill: fill}}
+			if _, err := importer.Import(t.Context(), datasettest.FS, out, g.format(), o, progress.Discard); err != nil {
+				t.Fatal(err)
+			}
+			d := datasettest.Verified(t, out)
+			f := d.Facts()
+			first, end := f.Types.Range(f.LabelledType)
+			labels, err := d.Labels()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			fmt.Fprintln(&b, f.Types.Nodes[f.LabelledType].Name, f.Unlabelled, labels[first:end])
+			for v := first; v < end && multi; v++ {
+				bits, err := d.Targets(t.Context(), []uint32{uint32(v)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintln(&b, bits)
+			}
+			for _, name := range dataset.SplitNames {
+				ids, err := d.Split(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range ids {
+					fmt.Fprint(&b, int64(v)-first, " ")
+				}
+				fmt.Fprintln(&b)
+			}
+			return b.String(), first
+		}
+		want, before := text("")
+		got, after := text(dataset.FillMean)
+		if before != 5 || after != 11 || got != want || !strings.HasPrefix(got, "institution 11 ") {
+			t.Errorf("from node %d on:\n%s\nwithout filling, from node %d on:\n%s", after, got, before, want)
+		}
+	}
+}
+
 // TestFill fills drawn graphs with options for edges, types and memory, and compares every row with a plain
 // reference, bit by bit.
 func TestFill(t *testing.T) {

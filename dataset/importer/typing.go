@@ -17,7 +17,7 @@ const ReversePrefix = "rev_"
 
 // typing has the types of a dataset, and the rows of its topology.
 type typing struct {
-	types *graph.Types // those without features are marked so even if they are filled
+	types *graph.Types // types that are filled have no features here
 	// Of each relation of the source: the relation of the dataset with its edges, and the one with their
 	// reverses, or -1.
 	with, reverse []int

@@ -21,13 +21,14 @@ import (
 // typedGraph is a source in memory. Edges are pairs of destination and source.
 type typedGraph struct {
 	drawn
-	types *graph.Types
-	of    [][][2]int64 // by relation
+	types    *graph.Types
+	of       [][][2]int64 // by relation
+	labelled int          // the type with labels
 }
 
 func (g *typedGraph) Shape() importer.Shape {
 	s := g.drawn.Shape()
-	s.Types, s.Edges = g.types, 0
+	s.Types, s.LabelledType, s.Edges = g.types, g.labelled, 0
 	for _, edges := range g.of {
 		s.Edges += int64(len(edges))
 	}
@@ -37,8 +38,18 @@ func (g *typedGraph) Shape() importer.Shape {
 func (g *typedGraph) CountEdges(map[string]int64) int64 { return g.Shape().Edges }
 
 func (g *typedGraph) Labels(_ context.Context, l *importer.Labelling) error {
-	for v := range g.types.Nodes[0].Count {
-		if err := l.Label(v, v%3); err != nil {
+	first := int64(0)
+	for _, k := range g.types.Nodes[:g.labelled] {
+		first += k.Count
+	}
+	for v := range g.types.Nodes[g.labelled].Count {
+		var err error
+		if g.multi {
+			err = l.Row(first+v, []float32{float32(v % 2), 1, float32(v % 3 % 2)})
+		} else {
+			err = l.Label(first+v, v%3)
+		}
+		if err != nil {
 			return err
 		}
 	}

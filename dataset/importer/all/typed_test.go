@@ -251,6 +251,37 @@ func TestTypedPlan(t *testing.T) {
 	}
 }
 
+// TestTypedFill fills the types of each source, and compares the plan with the import.
+func TestTypedFill(t *testing.T) {
+	for _, c := range typedSources() {
+		plain := importTyped(t, c.format, typedOptions(c.source)).Facts()
+		o := typedOptions(c.source)
+		o.Fill, o.Reverse = dataset.FillMean, importer.ReverseYes
+		p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), c.format, o, progress.Discard)
+		if err != nil || len(p.Problems) > 0 {
+			t.Fatal(p.Problems, err)
+		}
+		out := filepath.Join(t.TempDir(), "D")
+		res, err := all.Import(t.Context(), datasettest.FS, out, c.format, o, progress.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := datasettest.Verified(t, out).Facts()
+		fills := 0
+		for _, k := range plain.Types.Nodes {
+			if !k.Features {
+				fills++
+			}
+		}
+		if fills == 0 || len(p.Fill) != fills || len(res.Fill) != fills || f.FeatureRows() != f.Nodes {
+			t.Errorf("%s: %d types without features, filled %+v, planned %+v", c.source, fills, res.Fill, p.Fill)
+		}
+		if files := 8*(f.Rows()+1) + 4*f.Edges + f.Nodes*int64(f.RowBytes()+4) + 4*(f.Train+f.Valid+f.Test); p.DiskBytes != files || p.NeededBytes < files {
+			t.Errorf("%s: the plan has %d bytes, %d meanwhile, the files %d", c.source, p.DiskBytes, p.NeededBytes, files)
+		}
+	}
+}
+
 // TestTypedNotes names the types that no relation leads to.
 func TestTypedNotes(t *testing.T) {
 	o := typedOptions(filepath.Join(fixtures, "ogb", "hetero"))

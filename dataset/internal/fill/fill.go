@@ -17,7 +17,7 @@
 // # Passes
 //
 // Neither the rows that are read nor the rows that are made fit in memory. A pass makes the rows of a range
-// of nodes, as many as have room for their sums. It reads the edges of the range, sorts them by the neighbour on disk
+// of nodes with sums that fit. It reads the edges of the range, sorts them by the neighbour on disk
 // (package extsort) unless they lie in that order, and reads the rows of the neighbours in ascending order: each
 // piece of the table at most once, and none without a neighbour. The order of additions does not depend on the
 // ranges, so memory and workers decide no byte.

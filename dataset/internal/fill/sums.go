@@ -56,17 +56,18 @@ func LeastMemory(s Shape) int64 { return s.fixed() + sortLeast + max(s.sumBytes(
 // divide returns the memory of the sort, and the number of nodes of a pass.
 func divide(s Shape, memory int64) (sort, nodes int64) {
 	free := memory - s.fixed()
-	sort = max(min(free/sortShare, mostSort), sortLeast)
+	// All nodes of a pass may have one neighbour, which is sorted at once.
+	sort = max(min(free/sortShare, max(mostSort, pairBytes*free/s.sumBytes())), sortLeast)
 	return sort, max((free-sort)/s.sumBytes(), 1)
 }
 
-// NodesOfPass returns the number of nodes of a pass with the given memory, at least that of LeastMemory.
+// NodesOfPass returns the number of nodes of a pass with the given memory, which is LeastMemory at least.
 func NodesOfPass(s Shape, memory int64) int64 {
 	_, n := divide(s, memory)
 	return n
 }
 
-// ScratchBytes returns the largest size of the scratch file for so many edges.
+// ScratchBytes returns the largest size of the scratch file for a number of edges.
 func ScratchBytes(edges int64) int64 { return extsort.EdgeBytes(edges) }
 
 // Rows has the rows of features of the types that have some already. Nodes of these types are the numbers of their
