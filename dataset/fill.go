@@ -83,9 +83,10 @@ func (g *Filling) nodes() (n int64) {
 	return n
 }
 
-// held is the memory beside the passes' sums and sort: pieces of features, offsets and edges, and their checksums.
+// held is the memory beside the passes' sums and sort: pieces of features, offsets and edges, and their checksums. It does
+// not depend on the number of edges, which may be an estimate: a MiB has the checksums of 3·10¹⁰ edges.
 func (g *Filling) held(f *Facts) int64 {
-	n := int64(3*Granule) + 8*(f.size(FeaturesFile)/Granule+1) + 8*(f.size(IndptrFile)+f.size(IndicesFile))/Granule
+	n := int64(4*Granule) + 8*(f.size(FeaturesFile)/Granule+1)
 	if f.Compression != "" {
 		n += maxFrame + 8*(f.size(FeaturesFile)/Granule+1)
 	}
@@ -114,55 +115,64 @@ func (g *Filling) filled(s *fill.Step) Filled {
 	return d
 }
 
-// Plan returns the costs of filling a dataset with the given facts.
+// known returns the types of the neighbours of a step, ascending.
+func (g *Filling) known(s *fill.Step) []int {
+	var kinds []int
+	for _, r := range s.Relations {
+		k := g.types.Relations[r]
+		if s.Reversed {
+			kinds = append(kinds, k.Destination)
+		} else {
+			kinds = append(kinds, k.Source)
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// Plan returns the costs of filling a dataset with the given facts, of which the edges are the most that there may be.
 func (g *Filling) Plan(f Facts) []Filled {
 	var plan []Filled
-	nodes := fill.NodesOfPass(shapeOf(&f), g.Memory-g.held(&f))
-	row := int64(f.RowBytes())
+	most := fill.NodesOfPass(shapeOf(&f), g.Memory-g.held(&f))
 	for i := range g.steps {
 		s := &g.steps[i]
 		d := g.filled(s)
-		d.Passes = (d.Nodes + nodes - 1) / nodes
-		d.WriteBytes = d.Nodes * row
-		first, _ := g.types.Range(s.Type)
-		// Rows of each type with neighbours, in whole pieces of the table as far as it is written.
-		var kinds []int
-		for _, r := range s.Relations {
-			kinds = append(kinds, g.types.Relations[r].Source)
-			if s.Reversed {
-				kinds[len(kinds)-1] = g.types.Relations[r].Destination
-			}
-		}
-		slices.Sort(kinds)
-		table, rows, rowsOfPass := int64(0), int64(0), int64(0)
-		for end, i := int64(0), 0; i < len(kinds); i++ {
-			if i > 0 && kinds[i] == kinds[i-1] {
-				continue
-			}
-			lo, hi := g.types.Range(kinds[i])
-			from := max(lo*row/Granule*Granule, end)
-			end = min((hi*row+Granule-1)/Granule*Granule, first*row)
-			table += max(end-from, 0)
-			_, n := g.types.Into(kinds[i])
-			rows += (hi - lo) * int64(n)
-		}
-		if rowsOfPass = rows; !s.Reversed {
-			_, n := g.types.Into(s.Type)
-			rowsOfPass = min(nodes, d.Nodes) * int64(n)
-		}
-		// A file is read in granules. The ends of a pass are read once more.
-		whole := func(bytes, file int64) int64 { return min(bytes+2*Granule, file) }
-		offsets, sources := f.size(IndptrFile), f.size(IndicesFile)
-		edges := d.Passes * (whole(8*rowsOfPass, offsets) + 2*whole(0, offsets))
-		if s.Reversed {
-			edges += d.Passes * sources
-		} else {
-			edges += sources + d.Passes*whole(0, sources)
-		}
-		d.ReadBytes = d.Passes*table + edges
+		d.Passes = (d.Nodes + most - 1) / most
+		d.ReadBytes = d.Passes*g.tableBytes(&f, s) + g.topologyBytes(&f, s, d.Passes, min(most, d.Nodes))
+		d.WriteBytes = d.Nodes * int64(f.RowBytes())
 		plan = append(plan, d)
 	}
 	return plan
+}
+
+// tableBytes returns the size of the rows that a pass may read: whole pieces of the table, as far as it is written.
+func (g *Filling) tableBytes(f *Facts, s *fill.Step) (n int64) {
+	row, end := int64(f.RowBytes()), int64(0)
+	written, _ := g.types.Range(s.Type)
+	for _, kind := range g.known(s) {
+		lo, hi := g.types.Range(kind)
+		from := max(lo*row/Granule*Granule, end)
+		end = min((hi*row+Granule-1)/Granule*Granule, written*row)
+		n += max(end-from, 0)
+	}
+	return n
+}
+
+// topologyBytes returns the most bytes of the topology that passes of up to most nodes read.
+func (g *Filling) topologyBytes(f *Facts, s *fill.Step, passes, most int64) int64 {
+	offsets, sources := f.size(IndptrFile), f.size(IndicesFile)
+	// Parts of a file are read in whole granules.
+	part := func(bytes, file int64) int64 { return min(bytes+2*Granule, file) }
+	if !s.Reversed {
+		_, n := g.types.Into(s.Type)
+		return passes*(part(8*most*int64(n), offsets)+2*part(0, offsets)+part(0, sources)) + sources
+	}
+	pass := sources
+	for _, kind := range g.known(s) {
+		_, n := g.types.Into(kind)
+		pass += part(8*g.types.Nodes[kind].Count*int64(n), offsets) + part(0, sources)
+	}
+	return passes * pass
 }
 
 // run fills the types, from the first row that is not written on.

@@ -215,7 +215,7 @@ func (g *generation) plan() error {
 	held := budget.Reserve + 8*int64(o.Classes)*int64(o.Dim)
 	fills := int64(0)
 	if g.filling != nil {
-		f := Facts{Nodes: o.Nodes, Edges: int64(2 * o.AvgDegree * float64(o.Nodes)), Dim: o.Dim, DType: o.DType, Types: g.filling.Types()}
+		f := Facts{Nodes: o.Nodes, Dim: o.Dim, DType: o.DType, Types: g.filling.Types()}
 		if o.Compress {
 			f.Compression = Zstd
 		}

@@ -394,7 +394,7 @@ func (im *importing) leastMemory() int64 {
 		features += dataset.FrameMemory
 	}
 	if im.filling != nil {
-		features += im.filling.LeastMemory(im.mostFacts())
+		features += im.filling.LeastMemory(im.facts())
 	}
 	if im.o.relabels() {
 		features += rows + extsort.LeastRecords + 2*int64(s.Dim*im.o.DType.Size())
@@ -493,13 +493,6 @@ func (im *importing) facts() dataset.Facts {
 	if im.o.Compress {
 		f.Compression = dataset.Zstd
 	}
-	return f
-}
-
-// mostFacts returns the facts with the most edges.
-func (im *importing) mostFacts() dataset.Facts {
-	f := im.facts()
-	f.Edges = im.storedEdges().Most
 	return f
 }
 

@@ -152,12 +152,14 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	p.Edges = edges.Most
 	f := im.facts()
 	p.OriginalIDs = f.OriginalIDs
+	if im.filling != nil && free == nil {
+		all := f
+		all.Edges = edges.Most
+		p.Fill = im.filling.Plan(all)
+	}
 	f.Train, f.Valid, f.Test = p.Train, p.Valid, p.Test
 	if p.Estimated {
 		edges.Least = 0 // it may be less
-	}
-	if im.filling != nil && free == nil {
-		p.Fill = im.filling.Plan(im.mostFacts())
 	}
 	scratch := im.scratch()
 	if p.ScratchBytes = scratch; im.filling != nil {
