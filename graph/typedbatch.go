@@ -92,6 +92,9 @@ func (b *Batch) validateTypes() error {
 		if err := b.validateRows(l); err != nil {
 			return err
 		}
+		if err := b.validateSources(l); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -139,4 +142,49 @@ func (b *Batch) validateRows(l int) error {
 		from, begin = dst[kind], end
 	}
 	return nil
+}
+
+// validateSources checks that block l has its destinations at sources of their types, and in each row sources of the type
+// that the row's relation leads from. The rows are valid.
+func (b *Batch) validateSources(l int) error {
+	k, row, from := &b.Blocks[l], 0, uint32(0)
+	for kind, end := range b.DstEnds(l) {
+		if !b.haveType(l, kind, k.Dst[from:end]) {
+			return fmt.Errorf("layer %d: a destination of type %s is at a source of another type", l, b.Types.Nodes[kind].Name)
+		}
+		first, n := b.Types.Into(kind)
+		for range end - from {
+			for r := first; r < first+n; r++ {
+				if !b.haveType(l, b.Types.Relations[r].Source, k.Indices[k.Indptr[row]:k.Indptr[row+1]]) {
+					return fmt.Errorf("layer %d: row %d has a source that the relation %s does not lead from", l, row, b.Types.Triple(r))
+				}
+				row++
+			}
+		}
+		from = end
+	}
+	return nil
+}
+
+// haveType reports whether sources of block l, at these positions, all have a type.
+func (b *Batch) haveType(l, kind int, positions []uint32) bool {
+	ends := b.Blocks[l].Ends
+	if ends == nil {
+		for _, p := range positions {
+			if int(b.InputTypes[p]) != kind {
+				return false
+			}
+		}
+		return true
+	}
+	begin := uint32(0)
+	if kind > 0 {
+		begin = ends[kind-1]
+	}
+	for _, p := range positions {
+		if p-begin >= ends[kind]-begin {
+			return false
+		}
+	}
+	return true
 }

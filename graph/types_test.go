@@ -128,7 +128,7 @@ func typedBatch() *Batch {
 		panic(err)
 	}
 	return &Batch{Types: g, Input: []uint32{0, 2, 1, 4}, Labels: []int32{0, 1}, Blocks: []Block{
-		{NumSrc: 4, NumDst: 3, Indptr: []uint32{0, 1, 1, 2, 2, 3}, Indices: []uint32{1, 3, 0}, Dst: []uint32{0, 1, 3}, Ends: []uint32{3, 4, 4}},
+		{NumSrc: 4, NumDst: 3, Indptr: []uint32{0, 1, 1, 1, 2, 3}, Indices: []uint32{1, 3, 0}, Dst: []uint32{0, 1, 3}, Ends: []uint32{3, 4, 4}},
 		{NumSrc: 3, NumDst: 2, Indptr: []uint32{0, 0, 1, 1, 2}, Indices: []uint32{2, 2}, Dst: []uint32{0, 1}, Ends: []uint32{2, 3, 3}},
 	}}
 }
@@ -155,6 +155,17 @@ func TestTypedBatch(t *testing.T) {
 		"input node 2 has type 3 of 3":     func(b *Batch) { b.Blocks[0].Ends, b.InputTypes = nil, []uint32{0, 0, 3, 0} },
 		"and also 4 degrees":               func(b *Batch) { b.Degree = []uint32{1, 2, 3, 4} },
 		"author has 1 destinations, but 0": func(b *Batch) { b.Blocks[0].Ends = []uint32{4, 4, 4} },
+		"layer 0: row 2 has a source that the relation paper:cites:paper does not": func(b *Batch) { b.Blocks[0].Indptr[3] = 2 },
+		"layer 0: row 3 has a source that the relation author:writes:paper":        func(b *Batch) { b.Blocks[0].Indices[1] = 2 },
+		"layer 1: row 3 has a source":                                              func(b *Batch) { b.Blocks[1].Indices[1] = 1 },
+		"layer 0: row 0 has a source": func(b *Batch) {
+			b.Blocks[0].Ends, b.InputTypes = nil, []uint32{0, 1, 0, 1}
+			b.Blocks[0].Dst[1] = 2
+		},
+		"a destination of type author is at a source of another": func(b *Batch) { b.Blocks[0].Dst[2] = 2 },
+		"a destination of type paper is at a source of another": func(b *Batch) {
+			b.Blocks[0].Ends, b.InputTypes = nil, []uint32{0, 1, 0, 1}
+		},
 	} {
 		b := typedBatch()
 		forge(b)
