@@ -28,6 +28,9 @@ func (l *links) clear() {
 	l.first, l.last = Absent, Absent
 }
 
+// has reports whether a frame is a member.
+func (l *links) has(f int32) bool { return l.newer[f] != unlinked }
+
 // push adds a frame that is not a member as the newest.
 func (l *links) push(f int32) {
 	l.newer[f], l.older[f] = Absent, l.first

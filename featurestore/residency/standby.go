@@ -29,7 +29,7 @@ func (s *standby) Batch(nodes []uint32, held, into []int32) {
 	s.at++
 	for i, v := range nodes {
 		held[i], into[i] = s.frameOf[v], Absent
-		if held[i] != Absent {
+		if held[i] != Absent && s.queue.has(held[i]) { // a damaged batch may have a node twice
 			s.queue.remove(held[i])
 		}
 	}
@@ -39,7 +39,7 @@ func (s *standby) Batch(nodes []uint32, held, into []int32) {
 		}
 	}
 	for i := range nodes {
-		if f := max(held[i], into[i]); f != Absent {
+		if f := max(held[i], into[i]); f != Absent && !s.queue.has(f) {
 			s.queue.push(f)
 			s.last[f] = s.at
 		}

@@ -1,9 +1,25 @@
 package residency
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
+
+// A damaged batch may have a node twice. No policy panics, whatever it keeps then.
+func TestNodesTwice(t *testing.T) {
+	for _, name := range append(Online(), Standby) {
+		p := newPolicy(t, name, Config{Nodes: 12, Frames: 5})
+		rng := rand.New(rand.NewPCG(1, 2))
+		nodes, held, into := make([]uint32, 6), make([]int32, 6), make([]int32, 6)
+		for range 2000 {
+			for i := range nodes {
+				nodes[i] = rng.Uint32N(12)
+			}
+			p.Batch(nodes[:rng.IntN(len(nodes)+1)], held, into)
+		}
+	}
+}
 
 // By hand, with four frames: what the last two batches used stays, though the batch at hand
 // does not use it, and of what was released the first node of the oldest batch leaves first.

@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/internal/rowfile"
 	"diskgnn/presample/mbfile"
@@ -72,6 +73,11 @@ func buildTrace(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Re
 			return err
 		}
 		s.sort(nodes)
+		for k := 1; k < len(s.nodes); k++ {
+			if s.nodes[k] == s.nodes[k-1] {
+				return fault.New(fault.ErrCorrupt, "training batch %d of the samples has the input node %d twice", i, s.nodes[k])
+			}
+		}
 		return t.nodes.Write(i, s.nodes)
 	}, func(s *traceSlot, i int) error {
 		for _, v := range s.nodes {
