@@ -120,6 +120,21 @@ func (b *Batch) validateEnds(l int) error {
 	return nil
 }
 
+// CheckInput checks that the input nodes of a valid batch in the form of samples are rows of features of their types.
+func (b *Batch) CheckInput() error {
+	begin := uint32(0)
+	for kind, end := range b.Blocks[0].Ends {
+		lo, hi := b.Types.featureRows(kind)
+		for _, v := range b.Input[begin:end] {
+			if v-lo >= hi-lo {
+				return fmt.Errorf("batch: input node %d is not a row of features of type %s: these are %d to %d", v, b.Types.Nodes[kind].Name, lo, hi-1)
+			}
+		}
+		begin = end
+	}
+	return nil
+}
+
 // validateRows checks that block l has the rows and the positions of its destinations, and that each type has its
 // destinations among its sources. The ends of all blocks are valid.
 func (b *Batch) validateRows(l int) error {

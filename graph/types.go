@@ -179,6 +179,15 @@ func (t *Types) OfFeatureRow(row uint32) int {
 	return t.Of(row)
 }
 
+// featureRows returns the rows of features of a type's nodes: from lo to hi - 1.
+func (t *Types) featureRows(kind int) (lo, hi uint32) {
+	if kind < t.plain {
+		return uint32(t.ends[kind] - t.Nodes[kind].Count), uint32(t.ends[kind])
+	}
+	row := uint32(t.featured()) + uint32(kind-t.plain)
+	return row, row + 1
+}
+
 // Of returns the type of node v, which must be in range.
 func (t *Types) Of(v uint32) int {
 	if len(t.ends) == 1 {

@@ -127,15 +127,15 @@ func typedBatch() *Batch {
 	if err := g.Check(); err != nil {
 		panic(err)
 	}
-	return &Batch{Types: g, Input: []uint32{0, 2, 1, 4}, Labels: []int32{0, 1}, Blocks: []Block{
+	return &Batch{Types: g, Input: []uint32{0, 2, 1, 3}, Labels: []int32{0, 1}, Blocks: []Block{
 		{NumSrc: 4, NumDst: 3, Indptr: []uint32{0, 1, 1, 1, 2, 3}, Indices: []uint32{1, 3, 0}, Dst: []uint32{0, 1, 3}, Ends: []uint32{3, 4, 4}},
 		{NumSrc: 3, NumDst: 2, Indptr: []uint32{0, 0, 1, 1, 2}, Indices: []uint32{2, 2}, Dst: []uint32{0, 1}, Ends: []uint32{2, 3, 3}},
 	}}
 }
 
 func TestTypedBatch(t *testing.T) {
-	if err := typedBatch().Validate(); err != nil {
-		t.Fatal(err)
+	if b := typedBatch(); b.Validate() != nil || b.CheckInput() != nil {
+		t.Fatal(b.Validate(), b.CheckInput())
 	}
 	for want, forge := range map[string]func(*Batch){
 		"but the batch has none": func(b *Batch) {
@@ -156,6 +156,9 @@ func TestTypedBatch(t *testing.T) {
 		"and also 4 degrees":               func(b *Batch) { b.Degree = []uint32{1, 2, 3, 4} },
 		"author has 1 destinations, but 0": func(b *Batch) { b.Blocks[0].Ends = []uint32{4, 4, 4} },
 		"layer 0: row 2 has a source that the relation paper:cites:paper does not": func(b *Batch) { b.Blocks[0].Indptr[3] = 2 },
+		"input node 3 is not a row of features of type paper: these are 0 to 2":    func(b *Batch) { b.Input[2] = 3 },
+		"input node 4 is not a row of features of type author: these are 3 to 3":   func(b *Batch) { b.Input[3] = 4 },
+		"input node 2 is not a row of features of type author":                     func(b *Batch) { b.Input[3] = 2 },
 		"layer 0: row 3 has a source that the relation author:writes:paper":        func(b *Batch) { b.Blocks[0].Indices[1] = 2 },
 		"layer 1: row 3 has a source":                                              func(b *Batch) { b.Blocks[1].Indices[1] = 1 },
 		"layer 0: row 0 has a source": func(b *Batch) {
@@ -169,7 +172,11 @@ func TestTypedBatch(t *testing.T) {
 	} {
 		b := typedBatch()
 		forge(b)
-		if err := b.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		err := b.Validate()
+		if err == nil {
+			err = b.CheckInput()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -301,6 +301,9 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	if len(b.Input) > 0 && int64(slices.Max(b.Input)) >= r.facts.Nodes {
 		return fault.New(fault.ErrCorrupt, "the input node %d is out of range: the graph has %d nodes or rows of features", slices.Max(b.Input), r.facts.Nodes)
 	}
+	if err := b.CheckInput(); err != nil {
+		return fault.New(fault.ErrCorrupt, "%w", err)
+	}
 	if len(b.Targets) != len(b.Labels)*r.facts.TargetBytes {
 		return fault.New(fault.ErrCorrupt, "it has %d bytes of targets, which are not for %d seed nodes %d bytes each", len(b.Targets), len(b.Labels), r.facts.TargetBytes)
 	}

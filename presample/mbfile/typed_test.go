@@ -2,6 +2,7 @@ package mbfile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs/vfstest"
@@ -164,7 +166,14 @@ func TestForgedTypedSamples(t *testing.T) {
 		"input nodes of too few types": func(f *forgery) { f.facts["type_input_nodes"] = []int{5} },
 		"more input nodes":             func(f *forgery) { f.facts["type_input_nodes"] = []int{4, 2} },
 		"less than no input nodes":     func(f *forgery) { f.facts["type_input_nodes"] = []int{6, -1} },
-		"mean rows":                    func(f *forgery) { f.facts["train"].(map[string]any)["mean"].(map[string]any)["rows"] = []int{4, 1} },
+		"an input node of another type": func(f *forgery) { // 64 bytes are before the four input nodes, of which the last is the authors'
+			b := f.batches[BatchesFile(0)]
+			for i := range 4 {
+				b[64+i], b[76+i] = b[76+i], b[64+i]
+			}
+			binary.LittleEndian.PutUint32(f.index.records[16:], binio.CRC(b[:f.index.info(0).Size]))
+		},
+		"mean rows": func(f *forgery) { f.facts["train"].(map[string]any)["mean"].(map[string]any)["rows"] = []int{4, 1} },
 	} {
 		f := forgeryOf(t, dir)
 		change(f)
