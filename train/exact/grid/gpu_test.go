@@ -13,10 +13,12 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
+	"diskgnn/train/recipe"
 )
 
 // onGPU moves a problem to a GPU.
@@ -234,5 +236,39 @@ func TestSpanByHand(t *testing.T) {
 	}
 	if p := (Plan{Tiles: 3, Blocks: 5, TableBytes: 7, OwnBytes: 11}); p.Cost(&s) != 18+2*15*262144 {
 		t.Errorf("the cost is %d", p.Cost(&s))
+	}
+}
+
+// A long list of a tile's second type is folded, by hand: 2²⁴ + 1 is 2²⁴ in float32, and with 1 + 1 in the next block of two the
+// sum is 2²⁴ + 2, of which the mean of four is 2²² + ½.
+func TestTypedFoldsOnGPU(t *testing.T) {
+	set(t)
+	Group, Fold = 1, 2
+	types := &graph.Types{Nodes: []graph.NodeType{{Name: "a", Count: 2, Features: true}, {Name: "b", Count: 2}},
+		Relations: []graph.Relation{{Source: 0, Name: "p", Destination: 0}, {Source: 0, Name: "q", Destination: 1}}}
+	check(t, types.Check())
+	k, on := newKit(t), inference(t, cudatest.Open(t))
+	p := k.tiny(t, &graph.CSC{Indptr: []int64{0, 1, 1, 1, 5}, Indices: []uint32{1, 0, 1, 1, 1}})
+	p.model = model.Model{Kind: model.RSAGE, Dims: []int{1, 1}, Types: recipe.Types(types, 1)}
+	layout := p.model.Layout()
+	p.weights = make([]float32, layout.Count())
+	lo, hi := layout.Span(0, model.Neighbour, model.Neighbour)
+	for i := lo; i < hi; i++ {
+		p.weights[i] = 1
+	}
+	for kind := range types.Nodes {
+		link := Link{Relation: kind, Hi: 2}
+		p.Parts = append(p.Parts, Part{Lo: 2 * kind, Hi: 2*kind + 2, Node: uint32(2 * kind), Begin: int64(2 * kind), Rows: 1, Own: -1, Links: []Link{link},
+			Lists: &prepare.Lists{Kind: kind, Relations: []int{kind}}})
+	}
+	p.Table = Table{Rows: 2, Width: 1, DType: dtype.Float32, Held: binio.Bytes([]float32{1 << 24, 1})}
+	p.Long = 1
+	p.sizes = Sizes{Nodes: 2, Targets: 4, Parts: p.Parts, Long: 1, Edges: true, Threads: p.Threads, Table: &p.Table, Lists: 20}
+	p.onGPU(on)
+	for tile := 1; tile <= 4; tile++ {
+		p.Plan = p.sizes.count(Plan{Tile: tile, Block: 1, Span: 1})
+		if got := p.compute(t); !slices.Equal(got, []float32{1, 0, 0, 1<<22 + 0.5}) {
+			t.Errorf("tiles of %d: %v", tile, got)
+		}
 	}
 }
