@@ -64,6 +64,7 @@ var pageCommands = []pageCommand{
 
 	{"docs/howto/typed-tutorial.md", "curl ", noDownload, ""},
 	{"docs/howto/typed-tutorial.md", "python3 tables.py", "needs NumPy; arrays of a smaller graph stand in for it", `cp "$FIXTURES"/*.npy .`},
+	{"docs/howto/typed-tutorial.md", "python3 columns.py", "needs NumPy; arrays of a smaller graph stand in for it", "cp features.npy students.npy; cp labels.npy groups.npy; cp uses.npy has.npy; cp coauthor.npy friend.npy"},
 
 	{"docs/howto/own-store.md", "cp -r path/to/diskgnn/examples", compiles, ""},
 	{"docs/howto/own-store.md", "go mod edit", compiles, ""},
