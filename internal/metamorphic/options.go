@@ -64,6 +64,7 @@ var Options = []Option{
 	// The graph is generated; exported and imported; or was written by an older program.
 	{Command: "generate", Flag: "by", Values: []string{"", "import", "185f982", "557d02b"}, When: plain},
 	{Command: "generate", Flag: "by", Values: []string{"", "import", "50d5c641-typed"}, When: typed},
+	{Command: "generate", Flag: "fill", Values: []string{"", "mean"}, When: both(isNot("generate", "featureless", ""), isNot("generate", "by", "50d5c641-typed"))},
 
 	{Command: "presample", Flag: "fanout", Values: []string{"2,3", "4", "99,99", "1,2,2"}},
 	{Command: "presample", Flag: "batch-size", Values: []string{"16", "7", "500"}},
