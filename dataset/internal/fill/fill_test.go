@@ -90,7 +90,7 @@ func TestSteps(t *testing.T) {
 // TestMemory divides the memory: a row of 100 elements takes 808 bytes.
 func TestMemory(t *testing.T) {
 	s := Shape{100, dtype.Float32}
-	fixed := int64(2*2621*400 + pairs*8)
+	fixed := int64(2*2621*400 + 8<<16)
 	if got := LeastMemory(s); got != fixed+4<<20+1<<16 {
 		t.Errorf("%d bytes at least", got)
 	}
@@ -136,7 +136,8 @@ type memory struct {
 	shape Shape
 	piece int64
 	read  []int64 // the pieces read in this pass
-	fails error
+	fails error // reading rows
+	lost  error // counting edges
 }
 
 func (m *memory) pieces(lo, hi int64) (first, last int64) {
@@ -164,7 +165,7 @@ func (m *memory) Edges(_ context.Context, lo, hi int64) (n int64, err error) {
 	for _, list := range m.lists[lo:hi] {
 		n += int64(len(list))
 	}
-	return n, nil
+	return n, m.lost
 }
 
 func (m *memory) Each(_ context.Context, lo, hi int64, see func(row int64, sources []uint32) error) error {
@@ -312,8 +313,15 @@ func TestHub(t *testing.T) {
 	if n := s.Mean(2, row); n != 0 || row[0] != 0 {
 		t.Errorf("%v of %d neighbours", row, n)
 	}
+	if cap(s.keys) != 1<<16 || cap(s.nodeOf) != 1<<16 {
+		t.Errorf("room for %d and %d edges: it has grown", cap(s.keys), cap(s.nodeOf))
+	}
 	boom := errors.New("boom")
-	m.fails = boom
+	m.lost = boom
+	if _, err := s.Pass(t.Context(), steps[0], m, 2, 4); !errors.Is(err, boom) {
+		t.Errorf("edges that cannot be counted: %v", err)
+	}
+	m.fails, m.lost = boom, nil
 	if _, err := s.Pass(t.Context(), steps[0], m, 2, 4); !errors.Is(err, boom) || !strings.Contains(err.Error(), "read rows 0 to 1: ") {
 		t.Errorf("%v", err)
 	}
