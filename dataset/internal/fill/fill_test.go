@@ -136,8 +136,8 @@ type memory struct {
 	shape Shape
 	piece int64
 	read  []int64 // the pieces read in this pass
-	fails error // reading rows
-	lost  error // counting edges
+	fails error   // reading rows
+	lost  error   // counting edges
 }
 
 func (m *memory) pieces(lo, hi int64) (first, last int64) {
