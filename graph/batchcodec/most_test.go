@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
 	"diskgnn/internal/binio"
 )
 
@@ -17,6 +18,9 @@ func TestMostByHand(t *testing.T) {
 	two.Targets = make([]byte, 2*5)
 	one := &graph.Batch{Blocks: []graph.Block{{NumSrc: 1, NumDst: 1, Indptr: []uint32{0, 9}, Indices: make([]uint32, 9), Dst: []uint32{0}}},
 		Input: []uint32{7}, Degree: []uint32{9}, Labels: []int32{1}}
+	typed, packed := typedLayers(), typedLayers()
+	graphtest.Renumber(packed, []int{3, 0, 2, 1})
+	types := Counts{Nodes: []uint32{4, 4, 1}, Edges: []uint32{5, 3}, Rows: []uint32{6, 2}, Types: 2}
 	for name, c := range map[string]struct{ got, want, bytes int64 }{
 		"no values":      {MostList(0, 7), 0, int64(len(AppendList(nil, nil, nil)))},
 		"a value":        {MostList(1, 0), 5 + 1, int64(len(AppendList(nil, []uint32{9}, nil)))},
@@ -25,9 +29,17 @@ func TestMostByHand(t *testing.T) {
 		"two layers":     {(&Counts{Nodes: []uint32{4, 3, 2}, Edges: []uint32{4, 2}, Row: 5}).MostBlocks(2), 16 + 2*16 + 3 + 2 + 2*(4+5), int64(len(AppendBlocks(nil, two)))},
 		"one source":     {(&Counts{Nodes: []uint32{1, 1}, Edges: []uint32{9}}).MostBlocks(0), 16 + 16 + 1 + 2 + 1 + 4, int64(len(AppendBlocks(nil, one)))},
 		"least, byte by": {(&Counts{Nodes: []uint32{4, 3, 2}, Edges: []uint32{4, 2}, Row: 5}).LeastBytes(), 16 + 2*16 + 4*4 + 3 + 4 + 2 + 2 + 2*(4+5), int64(len(Append(nil, two)) - 3*4 - 3)}, // without degrees, and places of destinations
+		"typed":          {types.MostBlocks(2), 16 + 2*16 + 2 + 2 + 1 + 1 + 1 + 2*4 + 1 + 4, int64(len(AppendBlocks(nil, packed)))},                                                            // one table of ends, types of inputs
+		"least, typed":   {types.LeastBytes(), 16 + 2*16 + 2*2*4 + 4*4 + 6 + 5 + 2 + 3 + 4, int64(len(Append(nil, typed)))},
 	} {
 		if c.got != c.want || c.bytes != c.want {
 			t.Errorf("%s: got %d, want %d, takes %d", name, c.got, c.want, c.bytes)
+		}
+	}
+	// 256 sources have numbers of one byte, 257 of two.
+	for sources, width := range map[uint32]int64{256: 1, 257: 2} {
+		if n := (&Counts{Nodes: []uint32{sources, 1}, Edges: []uint32{9}}).LeastBytes(); n != 16+16+4*int64(sources)+1+9*width+4 {
+			t.Errorf("%d sources: %d bytes at least", sources, n)
 		}
 	}
 	// Nine edges at one destination take four bits, unless each has at most three.

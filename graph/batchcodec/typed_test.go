@@ -122,7 +122,7 @@ func TestTypedRoundTrip(t *testing.T) {
 		if d := cmp.Diff(want, &got, sameTypes); d != "" {
 			t.Fatal(d)
 		}
-		got = graph.Batch{Blocks: got.Blocks}
+		got = graph.Batch{Blocks: got.Blocks, InputTypes: got.InputTypes}
 	})
 }
 
