@@ -134,8 +134,8 @@ func typedBatch() *Batch {
 }
 
 func TestTypedBatch(t *testing.T) {
-	if b := typedBatch(); b.Validate() != nil || b.CheckInput() != nil {
-		t.Fatal(b.Validate(), b.CheckInput())
+	if b := typedBatch(); b.Validate() != nil || b.CheckTypes() != nil {
+		t.Fatal(b.Validate(), b.CheckTypes())
 	}
 	for want, forge := range map[string]func(*Batch){
 		"but the batch has none": func(b *Batch) {
@@ -174,7 +174,7 @@ func TestTypedBatch(t *testing.T) {
 		forge(b)
 		err := b.Validate()
 		if err == nil {
-			err = b.CheckInput()
+			err = b.CheckTypes()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

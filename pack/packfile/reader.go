@@ -191,6 +191,9 @@ func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *grap
 			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations and %d edges, but the facts allow %d, %d and %d", l, k.NumSrc, k.NumDst, k.NumEdges(), most.Src[l], most.Dst[l], most.Edges[l])
 		}
 	}
+	if err := b.CheckTypes(); err != nil {
+		return fault.New(fault.ErrCorrupt, "%w", err)
+	}
 	for i, y := range b.Labels {
 		if y != graph.Unlabelled && uint32(y) >= uint32(r.facts.Classes) {
 			return fault.New(fault.ErrCorrupt, "seed node %d has class %d, but the pack has %d classes", i, y, r.facts.Classes)

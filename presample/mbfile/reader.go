@@ -301,7 +301,7 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	if len(b.Input) > 0 && int64(slices.Max(b.Input)) >= r.facts.Nodes {
 		return fault.New(fault.ErrCorrupt, "the input node %d is out of range: the graph has %d nodes or rows of features", slices.Max(b.Input), r.facts.Nodes)
 	}
-	if err := b.CheckInput(); err != nil {
+	if err := b.CheckTypes(); err != nil {
 		return fault.New(fault.ErrCorrupt, "%w", err)
 	}
 	if len(b.Targets) != len(b.Labels)*r.facts.TargetBytes {
