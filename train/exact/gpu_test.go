@@ -59,6 +59,27 @@ func (w *world) roomOnGPU(t *testing.T, d *cuda.Device) (host, gpu int64) {
 	return host, gpu
 }
 
+// withLittleRoom predicts with little memory of the host and of a GPU, in some tiles at least, and compares the bits. It returns
+// the bytes of the GPU that the steps need at least.
+func (w *world) withLittleRoom(t *testing.T, d *cuda.Device, want []float32, least int) int64 {
+	t.Helper()
+	host, gpu := w.roomOnGPU(t, d)
+	tiles := 0
+	for _, more := range [][2]int64{{0, 0}, {3000, 2000}, {0, 10_000}, {20_000, 40_000}} {
+		got, p := w.predictOnGPU(t, d, PredictOptions{}, host+more[0], gpu+more[1])
+		if !slices.Equal(binio.Bytes(got), binio.Bytes(want)) {
+			t.Errorf("other bits with %d and %d bytes more than the least", more[0], more[1])
+		}
+		for _, l := range p.Layers {
+			tiles = max(tiles, l.Ranges)
+		}
+	}
+	if tiles < least {
+		t.Errorf("at most %d tiles", tiles)
+	}
+	return gpu
+}
+
 // Every kind of model follows its formulas on a GPU, with the same bits for any memory of the host and of the
 // GPU.
 func TestEveryModelOnGPU(t *testing.T) {
@@ -74,18 +95,7 @@ func TestEveryModelOnGPU(t *testing.T) {
 				if p.Engine != decide.EngineGPU || p.Device != d.Name || p.Layers[1].Ranges != 1 {
 					t.Errorf("%+v", p.Outcome)
 				}
-				host, gpu := w.roomOnGPU(t, d)
-				tiles := 0
-				for _, more := range [][2]int64{{0, 0}, {3000, 2000}, {0, 10_000}} {
-					got, p := w.predictOnGPU(t, d, PredictOptions{}, host+more[0], gpu+more[1])
-					if !slices.Equal(binio.Bytes(got), binio.Bytes(all)) {
-						t.Errorf("other bits with %d and %d bytes more than the least", more[0], more[1])
-					}
-					tiles = max(tiles, p.Layers[1].Ranges)
-				}
-				if tiles < 3 {
-					t.Errorf("at most %d tiles", tiles)
-				}
+				gpu := w.withLittleRoom(t, d, all, 3)
 				got, _ := w.predictOnGPU(t, d, PredictOptions{Output: Embeddings}, 0, 0)
 				near(t, "embeddings", got, want[1], hubTolerance)
 				got, _ = w.predictOnGPU(t, d, PredictOptions{Nodes: "valid"}, 0, gpu)
@@ -115,18 +125,7 @@ func TestTypedModelsOnGPU(t *testing.T) {
 				if p.Engine != decide.EngineGPU || p.Layers[0].Ranges != 1 {
 					t.Errorf("%+v", p.Outcome)
 				}
-				host, gpu := w.roomOnGPU(t, d)
-				tiles := 0
-				for _, more := range [][2]int64{{0, 0}, {3000, 2000}, {0, 10_000}, {20_000, 40_000}} {
-					got, p := w.predictOnGPU(t, d, PredictOptions{}, host+more[0], gpu+more[1])
-					if !slices.Equal(binio.Bytes(got), binio.Bytes(all)) {
-						t.Errorf("other bits with %d and %d bytes more than the least", more[0], more[1])
-					}
-					tiles = max(tiles, p.Layers[0].Ranges)
-				}
-				if tiles < 10 {
-					t.Errorf("at most %d tiles", tiles)
-				}
+				gpu := w.withLittleRoom(t, d, all, 10)
 				got, _ := w.predictOnGPU(t, d, PredictOptions{Output: Embeddings}, 0, 0)
 				near(t, "embeddings", got, of(want[1], w.seeds()), most)
 				got, _ = w.predictOnGPU(t, d, PredictOptions{Nodes: "valid"}, 0, gpu+5000)
