@@ -146,7 +146,14 @@ func at(rows [][]float64, nodes []uint32) (some [][]float64) {
 // A GPU that fails, at any call, ends the prediction with its error, and gives everything back.
 func TestGPUFails(t *testing.T) {
 	raw := datasettest.Params{Nodes: 40, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()
-	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.GAT, Dims: []int{4, 4, 2}, Heads: 2, Norm: model.LayerNorm, Residual: true, InputProjection: 3})
+	gpuFails(t, newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.GAT, Dims: []int{4, 4, 2}, Heads: 2, Norm: model.LayerNorm, Residual: true, InputProjection: 3}))
+	types := fewTypes()
+	raw = typedRaw(rand.New(rand.NewPCG(4, 4)), types, 1, 4, 2, 3, 9)
+	gpuFails(t, newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.RGAT, Dims: []int{4, 4, 2}, Heads: 2, Types: recipe.Types(types, 1)}))
+}
+
+func gpuFails(t *testing.T, w *world) {
+	t.Helper()
 	o := PredictOptions{Options: w.options(), Out: w.path("out.npy"), Force: true}
 	o.Engine = decide.EngineGPU
 	want, _ := w.predictOnGPU(t, cudatest.Open(t), PredictOptions{}, 0, 0)

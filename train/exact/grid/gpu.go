@@ -96,7 +96,7 @@ func (g *onGPU) carve(c *carver) {
 			g.factors[i] = carve[float32](c, int64(g.Plan.Block))
 		}
 	}
-	if g.Plan.Keep && !g.inOrder() { // other rows are kept on the GPU
+	if g.Plan.Keep && !g.inOrder() { // rows in order are kept on the GPU
 		g.kept = carve[float32](c, int64(g.Plan.Tile)*int64(g.In))
 	}
 }
