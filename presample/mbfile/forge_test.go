@@ -169,6 +169,8 @@ func TestForgedSamples(t *testing.T) {
 		"bytes of classes 1<<62":   func(f *forgery) { f.format, f.facts["target_bytes"] = MultiLabelFormat, int64(1)<<62 },
 		"none in version 2":        func(f *forgery) { f.format = MultiLabelFormat },
 		"facts of text":            set("nodes", "six"),
+		"a seed type":              set("seed_type", 1),
+		"input nodes of types":     set("type_input_nodes", []int{5}),
 		"no maxima":                summary("train", func(s map[string]any) { s["max"] = nil }),
 		"short maxima":             summary("train", func(s map[string]any) { s["max"] = map[string]any{"src": []int{3}, "dst": []int{2}, "edges": []int{1}} }),
 		"uneven maxima":            summary("eval", func(s map[string]any) { s["max"].(map[string]any)["dst"] = []int{} }),

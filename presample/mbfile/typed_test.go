@@ -133,19 +133,20 @@ func TestForgedTypedSamples(t *testing.T) {
 		return func(f *forgery) { change(f.params["relation_fanout"].(map[string]any)) }
 	}
 	for name, change := range map[string]func(*forgery){
-		"no types":            func(f *forgery) { delete(f.facts, "types") },
-		"an older format":     func(f *forgery) { f.format = Format },
-		"multi-label":         func(f *forgery) { f.format = MultiLabelFormat },
-		"more rows":           func(f *forgery) { f.facts["nodes"] = 5 },
-		"no relations":        types(func(t map[string]any) { t["relations"] = []any{} }),
-		"no node types":       types(func(t map[string]any) { delete(t, "node_types") }),
-		"more authors":        types(func(t map[string]any) { t["node_types"].([]any)[1].(map[string]any)["features"] = true }),
-		"another order":       types(func(t map[string]any) { slices.Reverse(t["relations"].([]any)) }),
-		"fewer relations":     types(func(t map[string]any) { t["relations"] = t["relations"].([]any)[:2] }),
-		"a seed type too far": func(f *forgery) { f.facts["seed_type"] = 2 },
-		"a seed type before":  func(f *forgery) { f.facts["seed_type"] = -1 },
-		"another seed type":   func(f *forgery) { f.facts["seed_type"] = 1 },
-		"labor":               func(f *forgery) { f.params["method"] = Labor },
+		"no types":                               func(f *forgery) { delete(f.facts, "types") },
+		"an older format":                        func(f *forgery) { f.format = Format },
+		"multi-label":                            func(f *forgery) { f.format = MultiLabelFormat },
+		"more rows":                              func(f *forgery) { f.facts["nodes"] = 5 },
+		"more rows of the topology than numbers": types(func(t map[string]any) { t["node_types"].([]any)[1].(map[string]any)["nodes"] = graph.MaxNodes - 4 }),
+		"no relations":                           types(func(t map[string]any) { t["relations"] = []any{} }),
+		"no node types":                          types(func(t map[string]any) { delete(t, "node_types") }),
+		"more authors":                           types(func(t map[string]any) { t["node_types"].([]any)[1].(map[string]any)["features"] = true }),
+		"another order":                          types(func(t map[string]any) { slices.Reverse(t["relations"].([]any)) }),
+		"fewer relations":                        types(func(t map[string]any) { t["relations"] = t["relations"].([]any)[:2] }),
+		"a seed type too far":                    func(f *forgery) { f.facts["seed_type"] = 2 },
+		"a seed type before":                     func(f *forgery) { f.facts["seed_type"] = -1 },
+		"another seed type":                      func(f *forgery) { f.facts["seed_type"] = 1 },
+		"labor":                                  func(f *forgery) { f.params["method"] = Labor },
 		"partitions": func(f *forgery) {
 			f.params["order"], f.params["partitions"], f.params["buffer"] = Sequential, 2, 2
 		},
@@ -212,6 +213,59 @@ func TestTypedBytesAreChecked(t *testing.T) {
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), whole, 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Shards are joined if they are parts of the same samples.
+func TestJoin(t *testing.T) {
+	shards := func(change func(last *Reader)) []*Reader {
+		var list []*Reader
+		for i := range 2 {
+			list = append(list, &Reader{index: &index{layers: 2, perFile: 1, typed: true},
+				facts: Facts{Nodes: 4, Types: typedTypes, Epochs: 2, BatchesPerEpoch: 1, FirstFile: i, TrainBatches: 1}})
+		}
+		change(list[1])
+		return list
+	}
+	if l, ix, err := join(shards(func(*Reader) {})); err != nil || l.Train != 2 || l.Types != typedTypes || !ix.typed {
+		t.Fatal(l, ix, err)
+	}
+	for name, change := range map[string]func(*Reader){
+		"another place": func(r *Reader) { r.facts.FirstFile = 0 },
+		"rows":          func(r *Reader) { r.facts.Nodes++ },
+		"no types":      func(r *Reader) { r.facts.Types = nil },
+		"other types": func(r *Reader) {
+			other := *typedTypes
+			other.Relations = slices.Clone(other.Relations)
+			other.Relations[1].Name = "reads"
+			r.facts.Types = &other
+		},
+		"another seed type": func(r *Reader) { r.facts.SeedType = 1 },
+		"layers":            func(r *Reader) { r.index.layers++ },
+		"batches of a file": func(r *Reader) { r.index.perFile++ },
+		"targets":           func(r *Reader) { r.facts.TargetBytes = 1 },
+		"epochs":            func(r *Reader) { r.facts.Epochs = 1 },
+	} {
+		if _, _, err := join(shards(change)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// In a typed graph destinations share input nodes: the first layer may have fewer sources than destinations.
+func TestSharedInputs(t *testing.T) {
+	for _, typed := range []bool{true, false} {
+		for _, nodes := range [][]uint32{{3, 4, 1}, {5, 3, 4}} {
+			ix := &index{layers: 2, perFile: 1, typed: typed}
+			rows := []uint32{8, 2}
+			if !typed {
+				rows = nil
+			}
+			ix.add(0, 9, 0, nodes, []uint32{5, 3}, rows)
+			if _, err := decode(ix.encode(), typed); (err == nil) != (typed && nodes[0] == 3) {
+				t.Errorf("typed %t, %v: %v", typed, nodes, err)
+			}
 		}
 	}
 }
