@@ -1,6 +1,8 @@
 package pack_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/stage/stagetest"
 	"diskgnn/pack"
 )
 
@@ -60,5 +64,25 @@ func TestAgrees(t *testing.T) {
 	}
 	if _, err := os.Stat(o.Out); err != nil {
 		t.Error(err)
+	}
+}
+
+// Samples of a graph with other types are refused, though their meta.json says that they are of this one.
+func TestOtherTypes(t *testing.T) {
+	p := graphOf
+	p.Typed = true
+	for book, want := range map[string]error{`"paper"`: nil, `"book"`: fault.ErrLineage} {
+		ds, samples := inputs(t, p)
+		name := filepath.Join(samples, stage.MetaFile)
+		b, err := os.ReadFile(name)
+		var m stage.Meta
+		if err := errors.Join(err, json.Unmarshal(b, &m)); err != nil {
+			t.Fatal(err)
+		}
+		m.Facts = bytes.ReplaceAll(m.Facts, []byte(`"paper"`), []byte(book))
+		stagetest.WriteMeta(t, name, &m)
+		if _, err := pack.Run(t.Context(), disk, options(ds, samples, filepath.Join(t.TempDir(), "P")), progress.Discard); !errors.Is(err, want) {
+			t.Errorf("papers are named %s: %v", book, err)
+		}
 	}
 }
