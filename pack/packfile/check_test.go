@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 )
@@ -140,6 +141,59 @@ func TestAbsentByHand(t *testing.T) {
 	} {
 		if c.train.absent() != c.want || c.eval.absent() != c.want {
 			t.Errorf("%+v and %+v: absent %t and %t, want %t", c.train, c.eval, c.train.absent(), c.eval.absent(), c.want)
+		}
+	}
+}
+
+// TestCheckTypes gives the facts of types one fault at a time, and gives facts of types to a graph without any.
+func TestCheckTypes(t *testing.T) {
+	types := func() *graph.Types {
+		g := &graph.Types{Nodes: []graph.NodeType{{Name: "paper", Count: 3, Features: true}, {Name: "author", Count: 5}}, Relations: []graph.Relation{{Source: 1, Name: "writes"}}}
+		if err := g.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	for _, c := range []struct {
+		name   string
+		typed  bool
+		change func(f *Facts)
+		ok     bool
+	}{
+		{"right", true, func(*Facts) {}, true},
+		{"seeds of the last type", true, func(f *Facts) { f.SeedType = 1 }, true},
+		{"seeds of no type", true, func(f *Facts) { f.SeedType = 2 }, false},
+		{"seeds before all types", true, func(f *Facts) { f.SeedType = -1 }, false},
+		{"another number of rows", true, func(f *Facts) { f.Nodes = 8 }, false},
+		{"no types", true, func(f *Facts) { f.Types = nil }, false},
+		{"input nodes by type", true, func(f *Facts) { f.TypeInputs = []int64{2, 0} }, true},
+		{"input nodes of a type", true, func(f *Facts) { f.TypeInputs = []int64{2} }, false},
+		{"fewer input nodes than none", true, func(f *Facts) { f.TypeInputs = []int64{3, -1} }, false},
+		{"more destinations than all nodes", true, func(f *Facts) { f.TrainSizes.Dst[0] = 9 }, false},
+		{"destinations that share rows", true, func(f *Facts) { f.TrainSizes.Dst[0] = 8 }, true},
+		{"no rows", true, func(f *Facts) { f.TrainSizes.Rows = nil }, false},
+		{"untyped", false, func(*Facts) {}, true},
+		{"types in an older format", false, func(f *Facts) { f.Types = types() }, false},
+		{"a seed type without types", false, func(f *Facts) { f.SeedType = 1 }, false},
+		{"input nodes by no type", false, func(f *Facts) { f.TypeInputs = []int64{2} }, false},
+		{"rows without types", false, func(f *Facts) { f.TrainSizes.Rows = []int{1} }, false},
+	} {
+		sizes := func() graph.Sizes {
+			s := graph.Sizes{Src: []int{2}, Dst: []int{1}, Edges: []int{1}}
+			if c.typed {
+				s.Rows = []int{1}
+			}
+			return s
+		}
+		r := &Reader{meta: new(stage.Meta), params: Params{Policy: PolicyStatic, Codec: CodecNone, DType: dtype.Float32}, version: version{typed: c.typed},
+			facts: Facts{Nodes: 4, Classes: 2, Dim: 1, DType: dtype.Float32, RowBytes: 4, Train: 1, Epochs: 1, BatchesPerEpoch: 1, Segment: 1, Segments: 1,
+				Fanout: []int{2}, EvalFanout: []int{2}, TrainSizes: sizes(), TrainMeans: sizes()}}
+		if c.typed {
+			r.facts.Types = types()
+		}
+		c.change(&r.facts)
+		if err := r.checkFacts(); (err == nil) != c.ok || err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
