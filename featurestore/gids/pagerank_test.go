@@ -9,8 +9,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
+	"diskgnn/featurestore/residency"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/limittest"
 )
 
 // csc makes a graph of in-neighbours.
@@ -243,5 +247,41 @@ func TestEnds(t *testing.T) {
 		if !errors.Is(err, damage) {
 			t.Errorf("read %d fails: %v", fails, err)
 		}
+	}
+}
+
+// TestTypedRanks: papers and authors without features, by hand as in TestByHand. A node steps along the rows of all
+// relations alike, and authors share the last row of features. chooseBytes counts the memory.
+func TestTypedRanks(t *testing.T) {
+	const nodes = 60_000
+	types := &graph.Types{Nodes: []graph.NodeType{{Name: "paper", Count: nodes, Features: true}, {Name: "author", Count: 2 * nodes}},
+		Relations: []graph.Relation{{Name: "cites"}, {Source: 1, Name: "writes"}}}
+	if err := types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	g := &graph.CSC{Indptr: make([]int64, 2*nodes+1), Indices: []uint32{1, nodes, nodes + 1, 2}}
+	for row := range g.Indptr { // paper 0 cites 1, and has two authors; paper 1 cites 2
+		g.Indptr[row] = []int64{0, 1, 3}[min(row, 2)]
+		if row > 2 {
+			g.Indptr[row] = 4
+		}
+	}
+	d := &design{&machine.Table{Facts: featurestore.Facts{Nodes: types.NumFeatureRows(), Types: types}}}
+	var rank []float64
+	var chosen []uint32
+	took := limittest.Allocated(func() {
+		rank = rowRanks(compute(t, byNode(g, types), rankOptions{Damping: 0.5, Iterations: 1, Workers: 1}), types)
+		chosen = residency.Top(rank, 3)
+	})
+	const each = 1. / (3 * nodes)
+	want := []float64{each / 2, each/2 + each/2/3, each/2 + each/2} // 1 is one of three in-neighbours of 0; 2 is the only one of 1
+	if !near(rank[:3], want) || len(rank) != nodes+1 || !near(rank[nodes:], []float64{2*nodes*each/2 + 2*each/2/3}) {
+		t.Errorf("%v, …, %v, want %v", rank[:3], rank[nodes:], want)
+	}
+	if !slices.Equal(chosen, []uint32{nodes, 2, 1}) {
+		t.Errorf("the first rows are %d", chosen)
+	}
+	if planned := d.chooseBytes(3); took > planned+40<<10 || took < planned*9/10 {
+		t.Errorf("%d bytes are taken, %d planned", took, planned)
 	}
 }
