@@ -182,6 +182,41 @@ func TestTypedBatch(t *testing.T) {
 	}
 }
 
+// Nodes without features share an input node, and nothing else.
+func TestSharedSources(t *testing.T) {
+	g := citations()
+	if err := g.Check(); err != nil {
+		t.Fatal(err)
+	}
+	authors := func() *Batch { // both are seeds
+		return &Batch{Types: g, SeedType: 1, Input: []uint32{0, 3}, Labels: []int32{0, 1}, Blocks: []Block{
+			{NumSrc: 2, NumDst: 2, Indptr: []uint32{0, 1, 2}, Indices: []uint32{0, 0}, Dst: []uint32{1, 1}, Ends: []uint32{1, 2, 2}},
+			{NumSrc: 2, NumDst: 2, Indptr: []uint32{0, 0, 0}, Dst: []uint32{0, 1}, Ends: []uint32{0, 2, 2}},
+		}}
+	}
+	if b := authors(); b.Validate() != nil || b.CheckTypes() != nil {
+		t.Error(b.Validate(), b.CheckTypes())
+	}
+	b := authors()
+	b.Blocks[1] = Block{NumSrc: 2, NumDst: 2, Indptr: []uint32{0, 0, 0}, Dst: []uint32{1, 1}, Ends: []uint32{1, 2, 2}}
+	b.Blocks[0] = Block{NumSrc: 2, NumDst: 2, Indptr: []uint32{0, 0, 0, 0}, Dst: []uint32{0, 1}, Ends: []uint32{1, 2, 2}}
+	if err := b.Validate(); err == nil || !strings.Contains(err.Error(), "layer 1: type author has 2 destinations, but 1 sources") {
+		t.Errorf("two authors at one source of an inner block: %v", err)
+	}
+	b = authors()
+	b.Types = citations()
+	b.Types.Nodes[1].Features, b.Input = true, []uint32{0, 4}
+	if err := b.Types.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Validate(); err == nil || !strings.Contains(err.Error(), "layer 0: type author has 2 destinations, but 1 sources") {
+		t.Errorf("two authors with features at one source: %v", err)
+	}
+	if got := g.RowRelations(nil, []uint32{2, 3, 3}); !slices.Equal(got, []int{0, 1, 0, 1, 2}) {
+		t.Errorf("rows have the relations %d", got)
+	}
+}
+
 func TestTypesFromJSON(t *testing.T) {
 	b, err := json.Marshal(citations())
 	if err != nil {
