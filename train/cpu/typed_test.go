@@ -173,7 +173,7 @@ func (c typedCase) checkGradients(t fataler, rng *rand.Rand, seeds int, lib stri
 func TestTypedGradientsWhereTypesEnd(t *testing.T) {
 	types := &graph.Types{
 		Nodes:     []graph.NodeType{{Name: "a", Count: 9, Features: true}, {Name: "b", Count: 9, Features: true}, {Name: "c", Count: 9, Features: true}},
-		Relations: []graph.Relation{{Source: 0, Name: "r", Destination: 0}, {Source: 1, Name: "r", Destination: 0}, {Source: 2, Name: "r", Destination: 1}},
+		Relations: []graph.Relation{{Source: 0, Name: "r", Destination: 0}, {Source: 1, Name: "r", Destination: 0}, {Source: 2, Name: "r", Destination: 1}, {Source: 2, Name: "s", Destination: 1}},
 	}
 	if err := types.Check(); err != nil {
 		t.Fatal(err)
