@@ -350,7 +350,7 @@ func datasetLines(f *dataset.Facts) []line {
 // typeLines has a line for each node type, with the relations into it: see runreport.TypeRows.
 func typeLines(t *graph.Types, inputs []int64) (lines []line) {
 	for _, r := range runreport.TypeRows(t, inputs) {
-		lines = append(lines, line{"type", strings.TrimPrefix(r.Name, "type ") + ": " + r.Value})
+		lines = append(lines, line{"type", r.Name + ": " + r.Value})
 	}
 	return lines
 }

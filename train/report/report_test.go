@@ -459,8 +459,8 @@ func TestTypeRows(t *testing.T) {
 		shares []string
 	}{{[]int64{6, 1, 1}, []string{", 75.0 % of the rows of training batches", ", 12.5 % of the rows of training batches", ", 12.5 % of the rows of training batches"}},
 		{nil, []string{"", "", ""}}} {
-		want := []Row{{"type paper", "5 nodes" + c.shares[0] + "; paper:cites:paper, author:writes:paper"},
-			{"type author", "1 node" + c.shares[1] + "; place:employs:author"}, {"type place", "2,000 nodes without features" + c.shares[2]}}
+		want := []Row{{"paper", "5 nodes" + c.shares[0] + "; paper:cites:paper, author:writes:paper"},
+			{"author", "1 node" + c.shares[1] + "; place:employs:author"}, {"place", "2,000 nodes without features" + c.shares[2]}}
 		if d := cmp.Diff(want, TypeRows(types, c.inputs)); d != "" {
 			t.Error(d)
 		}

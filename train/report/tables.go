@@ -169,7 +169,9 @@ func (r *Run) pack() Table {
 		{"cached in RAM", share(s.CacheRows - onGPU)},
 		{"size", fmt.Sprintf("%s, blow-up %.2f", budget.FormatBytes(p.DiskBytes), p.Blowup)},
 	}
-	rows = append(rows, TypeRows(p.Types, p.TypeInputs)...)
+	for _, t := range TypeRows(p.Types, p.TypeInputs) {
+		rows = append(rows, Row{"type " + t.Name, t.Value})
+	}
 	if onGPU > 0 {
 		rows = append(rows, Row{"cached on the GPU", share(onGPU) + ", " + budget.FormatBytes(bytes)})
 	}
@@ -186,7 +188,7 @@ func (r *Run) pack() Table {
 // mostTypes is the number of node types, and of relations into each, that have rows.
 const mostTypes = 16
 
-// TypeRows describes the node types and relations of a typed graph: nil in others. inputs are the input nodes of the
+// TypeRows describes the node types and relations of a typed graph, by the names of the types: nil in others. inputs are the input nodes of the
 // training batches by type, or nil.
 func TypeRows(t *graph.Types, inputs []int64) []Row {
 	if t == nil {
@@ -213,7 +215,7 @@ func TypeRows(t *graph.Types, inputs []int64) []Row {
 		if n > 0 {
 			text += "; " + strings.Join(into, ", ")
 		}
-		rows = append(rows, Row{"type " + k.Name, text})
+		rows = append(rows, Row{k.Name, text})
 	}
 	return rows
 }
