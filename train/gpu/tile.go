@@ -137,7 +137,6 @@ func (t *Tile) Begin(lo, lists int) error {
 	t.lists.Rows, t.lists.Many, t.spans = lists, 0, t.spans[:0]
 	t.net.try(t.main.Fill(part(t.positions[0], 0, lists), 0))
 	t.net.try(t.main.Fill(t.bad, 0))
-	t.net.try(t.main.Fill(t.lists.Wide, 0))
 	if !t.First {
 		t.kind.begin(&Span{Rows: lists}, cuda.Buffer{})
 	}
@@ -151,6 +150,7 @@ func (t *Tile) PutSpans(spans []Span, long []uint32) error {
 		return nil
 	}
 	t.lists.Many = len(long)
+	t.net.try(t.main.Fill(t.lists.Wide.Slice(0, 8*int64(len(long))*int64(t.Wide)), 0))
 	return t.put(t.lists.Long, 0, binio.Bytes(long))
 }
 

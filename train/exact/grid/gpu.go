@@ -70,7 +70,6 @@ func (r *run) inOrder() bool { return r.Targets == nil && r.Parts == nil }
 // onGPU computes tiles on a GPU. The windows are pinned.
 type onGPU struct {
 	*run
-	lo, hi  int // the tile
 	pinned  *cuda.Pinned
 	tile    *gpu.Tile
 	detach  func()
@@ -145,17 +144,12 @@ func (g *onGPU) close() {
 	}
 }
 
-func (g *onGPU) begin(ctx context.Context, lo, hi int) error {
-	g.lo, g.hi = lo, hi
-	lists := 0
-	for i := range g.of {
-		lists += g.of[i].count(lo, hi)
-	}
-	if err := g.tile.Begin(lo, lists); err != nil {
+func (g *onGPU) begin(ctx context.Context) error {
+	if err := g.tile.Begin(g.lo, g.begins[len(g.of)]); err != nil {
 		return err
 	}
 	if g.Targets != nil && g.Parts == nil {
-		if err := g.tile.PutNodes(g.Targets[lo:hi]); err != nil {
+		if err := g.tile.PutNodes(g.Targets[g.lo:g.hi]); err != nil {
 			return err
 		}
 	}
@@ -176,11 +170,7 @@ func (g *onGPU) spansOf(part, lo, hi int) []gpu.Span {
 }
 
 func (g *onGPU) appendSpans(to []gpu.Span, part, lo, hi int) []gpu.Span {
-	at := 0
-	for i := range part {
-		at += g.of[i].count(g.lo, g.hi)
-	}
-	p := &g.of[part]
+	p, at := &g.of[part], g.begins[part]
 	first, end := max(p.Lo, g.lo), min(p.Hi, g.hi)
 	for k := range p.Links {
 		l := &p.Links[k]
@@ -190,13 +180,14 @@ func (g *onGPU) appendSpans(to []gpu.Span, part, lo, hi int) []gpu.Span {
 	return to
 }
 
-// eachList calls see for the lists of the tile in the order of the spans: k is the list's place in its span, link k of the
-// part. It touches the graph.
-func (g *onGPU) eachList(ctx context.Context, begin func(part, lo, hi int), see func(p *Part, i, k int, list []uint32) error) error {
+// eachList calls see for the lists of the tile in the order of the spans, of which span is the number: link k of target i of
+// part p. It touches the graph.
+func (g *onGPU) eachList(ctx context.Context, see func(span int, p *Part, i, k int, list []uint32) error) error {
+	span := -1
 	return split(g.of, g.lo, g.hi, func(part, lo, hi int) error {
 		p := &g.of[part]
-		begin(part, lo, hi)
 		for k := range p.Links {
+			span++
 			for i := lo; i < hi; i++ {
 				if err := ctx.Err(); i%eachListChecks == 0 && err != nil {
 					return err
@@ -205,7 +196,7 @@ func (g *onGPU) eachList(ctx context.Context, begin func(part, lo, hi int), see 
 				if err != nil {
 					return err
 				}
-				if err := see(p, i, k, list); err != nil {
+				if err := see(span, p, i, k, list); err != nil {
 					return err
 				}
 			}
@@ -228,18 +219,18 @@ func (g *onGPU) putStarts(ctx context.Context) (int64, error) {
 		return g.tile.PutStarts(sent-len(room), room)
 	}
 	g.spans, g.long = g.spans[:0], g.long[:0]
-	span := 0 // of the part's first list
+	_ = split(g.of, g.lo, g.hi, func(part, lo, hi int) error {
+		g.spans = g.appendSpans(g.spans, part, lo, hi)
+		return nil
+	})
 	err := g.Guard(func() error {
-		err := g.eachList(ctx, func(part, lo, hi int) {
-			span = len(g.spans)
-			g.spans = g.appendSpans(g.spans, part, lo, hi)
-		}, func(p *Part, i, k int, list []uint32) error {
+		err := g.eachList(ctx, func(span int, p *Part, i, _ int, list []uint32) error {
 			if len(list) > Fold && cap(g.long) > 0 {
 				if len(g.long) == cap(g.long) {
 					return tooLong(p.node(g.Targets, i))
 				}
 				g.long = append(g.long, uint32(i-max(p.Lo, g.lo)))
-				g.spans[span+k].Long++
+				g.spans[span].Long++
 			}
 			err := put()
 			sources += uint64(len(list))
@@ -286,7 +277,7 @@ func (g *onGPU) putSources(ctx context.Context, sources int64) error {
 		return g.tile.PutSources(sent-int64(n), room[:n])
 	}
 	err := g.Guard(func() error {
-		return g.eachList(ctx, func(int, int, int) {}, func(p *Part, _, k int, list []uint32) error {
+		return g.eachList(ctx, func(_ int, p *Part, _, k int, list []uint32) error {
 			for len(list) > 0 {
 				some := room[n:][:copy(room[n:], list)]
 				for c, u := range some {

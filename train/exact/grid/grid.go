@@ -94,6 +94,8 @@ type run struct {
 	tiler   tiler
 	mem     *device.Host
 	of      []Part    // of the destinations; in a graph without types there is one
+	lo, hi  int       // the targets of the tile under way
+	begins  []int     // of each part: its first list of the tile; and the number of the tile's lists
 	longest int64     // lists longer than Fold in a tile
 	mapped  []float32 // output rows of a window; before that the tiler's
 	windows [2][]float32
@@ -112,8 +114,8 @@ type tiler interface {
 	// open makes the rest, once there is memory, and close releases it.
 	open() error
 	close()
-	// begin begins with the targets from lo to hi, and looks at their lists.
-	begin(ctx context.Context, lo, hi int) error
+	// begin begins with the targets from lo to hi of run, and looks at their lists.
+	begin(ctx context.Context) error
 	// own takes the own rows of n targets from first on, if First.
 	own(ctx context.Context, first, n int, x []float32) error
 	// add takes the rows of n nodes from first on.
@@ -172,6 +174,7 @@ func (l *Layer) newRun() *run {
 	if r.of == nil {
 		r.of = untyped(r.count)
 	}
+	r.begins = make([]int, len(r.of)+1)
 	if l.Graph == nil {
 		r.Acc = 0
 	}
@@ -269,7 +272,9 @@ func (r *run) tile(ctx context.Context, lo, hi int, emit func(ctx context.Contex
 
 // begin begins with the targets from lo to hi.
 func (r *run) begin(ctx context.Context, lo, hi int) error {
-	if err := r.tiler.begin(ctx, lo, hi); err != nil || !r.First {
+	r.lo, r.hi = lo, hi
+	beginLists(r.begins, r.of, lo, hi)
+	if err := r.tiler.begin(ctx); err != nil || !r.First {
 		return err
 	}
 	return r.own(ctx, lo, hi, true, func(first, n int, x []float32) error { return r.tiler.own(ctx, first, n, x) })

@@ -9,8 +9,6 @@ import (
 // host computes tiles on the CPU: a list of sources has a cursor, and adds the rows of the window that it has next.
 type host struct {
 	*run
-	lo, hi  int   // the tile
-	begins  []int // of each part: its first list of the tile; and the number of the tile's lists
 	acc     []float32
 	cursor  []uint32  // positions in the lists
 	next    []uint32  // the rows of the sources there; done where a list has ended
@@ -40,7 +38,7 @@ func (h *host) carve(c *carver) {
 }
 
 func (h *host) open() error {
-	h.workers, h.begins = make([]worker, h.Threads), make([]int, len(h.of)+1)
+	h.workers = make([]worker, h.Threads)
 	for i := range h.workers {
 		h.workers[i] = worker{idx: make([]uint32, 0, idxRoom), runs: make([]piece, 0, idxRoom), nodes: make([]uint32, 0, h.Group)}
 	}
@@ -50,28 +48,26 @@ func (h *host) open() error {
 func (h *host) close() {}
 
 // begin sets the cursors and, unless they are made of own rows, the accumulators.
-func (h *host) begin(ctx context.Context, lo, hi int) error {
-	h.lo, h.hi = lo, hi
-	beginLists(h.begins, h.of, lo, hi)
-	if err := h.findLong(ctx, lo, hi); err != nil {
+func (h *host) begin(ctx context.Context) error {
+	if err := h.findLong(ctx); err != nil {
 		return err
 	}
 	clear(h.wide[:len(h.long)*h.Wide])
 	if h.First {
 		return nil
 	}
-	return h.own(ctx, lo, hi-lo, nil)
+	return h.own(ctx, h.lo, h.hi-h.lo, nil)
 }
 
 // findLong finds the long lists.
-func (h *host) findLong(ctx context.Context, lo, hi int) error {
+func (h *host) findLong(ctx context.Context) error {
 	h.long = h.long[:0]
 	if cap(h.long) == 0 {
 		return nil
 	}
 	return h.Guard(func() error {
 		at := uint32(0) // among the tile's lists
-		return EachList(ctx, h.of, h.Targets, h.Graph, lo, hi, func(l List) error {
+		return EachList(ctx, h.of, h.Targets, h.Graph, h.lo, h.hi, func(l List) error {
 			if len(l.Sources) > Fold {
 				if len(h.long) == cap(h.long) {
 					return tooLong(l.Node)
