@@ -29,13 +29,7 @@ func TestGenerateTyped(t *testing.T) {
 	if err := generateTyped(t, datasettest.FS, dir, o); err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.OpenAny(datasettest.FS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Error(err)
-	}
+	d := datasettest.Verified(t, dir)
 	f := d.Facts()
 	var triples []string
 	for r := range f.Types.Relations {

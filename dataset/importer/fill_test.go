@@ -160,13 +160,7 @@ func TestFillByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.OpenAny(datasettest.FS, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Fatal(err)
-	}
+	d := datasettest.Verified(t, out)
 	if p, err := d.Preprocessing(); err != nil || p.Fill != dataset.FillMean {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -284,13 +278,7 @@ func TestFill(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		d, err := dataset.OpenAny(datasettest.FS, out)
-		if err != nil {
-			r.Fatal(err)
-		}
-		if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-			r.Fatal(err)
-		}
+		d := datasettest.Verified(r, out)
 		for v, row := range g.filledRows(r, d, g.dim) {
 			if !slices.Equal(row, want[v]) {
 				r.Fatalf("node %d of the source: %v, want %v", v, row[:min(5, len(row))], want[v][:min(5, len(row))])

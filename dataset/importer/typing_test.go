@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
@@ -156,13 +155,7 @@ func TestTypedEdges(t *testing.T) {
 		if _, err := importer.Import(t.Context(), datasettest.FS, out, f, o, progress.Discard); err != nil {
 			r.Fatal(err)
 		}
-		d, err := dataset.OpenAny(datasettest.FS, out)
-		if err != nil {
-			r.Fatal(err)
-		}
-		if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-			r.Fatal(err)
-		}
+		d := datasettest.Verified(r, out)
 		types := d.Facts().Types
 		if len(types.Relations) != len(want) {
 			r.Fatalf("%d relations, want %d", len(types.Relations), len(want))

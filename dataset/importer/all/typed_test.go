@@ -40,13 +40,7 @@ func importTyped(t *testing.T, format string, o importer.Options) *dataset.Datas
 	if _, err := all.Import(t.Context(), datasettest.FS, out, format, o, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.OpenAny(datasettest.FS, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Fatal(err)
-	}
+	d := datasettest.Verified(t, out)
 	return d
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/dgl"
@@ -20,13 +19,7 @@ import (
 func TestTyped(t *testing.T) {
 	for _, form := range []string{"coo", "csr", "csc", "int32"} {
 		dir, res := importertest.Imported(t, dgl.Format, filepath.Join("testdata", "typed-"+form+".bin"), importer.Reading{Typed: true})
-		d, err := dataset.OpenAny(datasettest.FS, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-			t.Fatal(err)
-		}
+		d := datasettest.Verified(t, dir)
 		importertest.SameTyped(t, d, "testdata/typed.txt")
 		if notes := strings.Join(res.Notes, "\n"); !strings.Contains(notes, "data of edges is not imported: paper:in:venue.w") {
 			t.Errorf("notes %q", res.Notes)

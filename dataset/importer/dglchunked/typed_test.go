@@ -5,25 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/dglchunked"
 	"diskgnn/dataset/importer/importertest"
-	"diskgnn/internal/progress"
 )
 
 // typedOf imports a graph with its types.
 func typedOf(t *testing.T, source string) (string, []string) {
 	t.Helper()
 	dir, res := importertest.Imported(t, dglchunked.Format, source, importer.Reading{Typed: true})
-	d, err := dataset.OpenAny(datasettest.FS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Fatal(err)
-	}
+	d := datasettest.Verified(t, dir)
 	return importertest.TypedText(t, d), res.Notes
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/graphbolt"
@@ -55,13 +54,7 @@ func typedTree(t testing.TB) string {
 // TestTyped imports a source tree with its types.
 func TestTyped(t *testing.T) {
 	dir, res := importertest.Imported(t, graphbolt.Format, typedTree(t), importer.Reading{Typed: true})
-	d, err := dataset.OpenAny(datasettest.FS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Fatal(err)
-	}
+	d := datasettest.Verified(t, dir)
 	const want = `type paper: 3 nodes
 type author: 2 nodes without features
 relation author:writes:paper
@@ -88,9 +81,7 @@ test:
 		t.Errorf("notes %q", res.Notes)
 	}
 	dir, res = importertest.Imported(t, graphbolt.Format, typedTree(t), importer.Reading{Typed: true, For: importer.ForPredict})
-	if d, err = dataset.OpenAny(datasettest.FS, dir); err != nil {
-		t.Fatal(err)
-	}
+	d = datasettest.Verified(t, dir)
 	if f := d.Facts(); f.Labelled() || res.Edges != 5 {
 		t.Errorf("for prediction: %+v", res)
 	}

@@ -21,13 +21,7 @@ func typedOf(t *testing.T, name string, r importer.Reading) *dataset.Dataset {
 	t.Helper()
 	r.Typed = true
 	dir, _ := importertest.Imported(t, pyg.Format, filepath.Join("testdata", name+".pt"), r)
-	d, err := dataset.OpenAny(datasettest.FS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Fatal(err)
-	}
+	d := datasettest.Verified(t, dir)
 	return d
 }
 

@@ -88,13 +88,7 @@ func TestTyped(t *testing.T) {
 		t.Errorf("it is detected as %q", sign)
 	}
 	dir, res := importertest.Imported(t, raw.Typed, name, importer.Reading{Typed: true})
-	d, err := dataset.OpenAny(datasettest.FS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 1); err != nil {
-		t.Fatal(err)
-	}
+	d := datasettest.Verified(t, dir)
 	if got := importertest.TypedText(t, d); got != typedWant {
 		t.Errorf("%s\nwant\n%s", got, typedWant)
 	}
@@ -110,9 +104,7 @@ func TestTyped(t *testing.T) {
 	}
 	importertest.Save(t, filepath.Join(filepath.Dir(name), "writes.mtx"), []byte("%%MatrixMarket matrix coordinate pattern general\n3 4 3\n3 1\n1 4\n2 1\n"))
 	dir, _ = importertest.Imported(t, raw.Typed, changed("writes.csv", "writes.mtx"), importer.Reading{Typed: true})
-	if d, err = dataset.OpenAny(datasettest.FS, dir); err != nil {
-		t.Fatal(err)
-	}
+	d = datasettest.Verified(t, dir)
 	if got := importertest.TypedText(t, d); got != typedWant {
 		t.Errorf("of a matrix: %s\nwant\n%s", got, typedWant)
 	}
